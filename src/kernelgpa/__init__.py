@@ -1,0 +1,37 @@
+"""Register many deformed, partly seen point clouds at once, in closed form."""
+
+from . import metrics
+from .errors import (
+    DegenerateCloud,
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPAError,
+    KernelGPAWarning,
+    NotFitted,
+    NumericalFailure,
+    WeaklyTied,
+)
+from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from .observations import Observations
+from .warps import Warp
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "TPSGPA",
+    "AffineGPA",
+    "DegenerateCloud",
+    "InvalidObservations",
+    "InvalidSetting",
+    "KernelGPA",
+    "KernelGPAError",
+    "KernelGPAWarning",
+    "NotFitted",
+    "NumericalFailure",
+    "Observations",
+    "RigidGPA",
+    "Warp",
+    "WeaklyTied",
+    "__version__",
+    "metrics",
+]

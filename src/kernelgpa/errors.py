@@ -1,0 +1,43 @@
+"""What users can catch.  Every message says where, what was found, and what to do."""
+
+from sklearn.exceptions import NotFittedError
+
+
+class KernelGPAError(Exception):
+    """Any error that kernelgpa raises on purpose."""
+
+
+class InvalidObservations(KernelGPAError, ValueError):
+    """The data cannot be what they claim to be."""
+
+
+class DegenerateCloud(InvalidObservations):
+    """A cloud's points do not determine what is asked of them."""
+
+
+class WeaklyTied(InvalidObservations):
+    """Groups of clouds share too few landmarks to be brought into one frame."""
+
+    def __init__(self, message: str, groups: list[list[object]]) -> None:
+        super().__init__(message, groups)
+        self.message = message
+        self.groups = groups
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidSetting(KernelGPAError, ValueError):
+    """A setting has a value that no method is defined for."""
+
+
+class NumericalFailure(KernelGPAError, ArithmeticError):
+    """Double precision does not carry this problem."""
+
+
+class NotFitted(KernelGPAError, NotFittedError):
+    """A result was asked of an estimator that has not been fitted."""
+
+
+class KernelGPAWarning(UserWarning):
+    """Something the user should know about a result that was still computed."""

@@ -1,0 +1,97 @@
+"""The frame in which one cloud is computed, and how many dimensions it spans.
+
+A cloud far from the origin, or of size 1e-9, loses its digits if it is used as it is.  All
+algebra on a cloud therefore happens in
+
+    u = (p - centre) / size                                            (theory, eq. 4)
+
+and an affine function of p is an affine function of u.  ``orthonormal_affine`` gives an
+orthonormal basis T of W^(1/2) [u, 1]; a flat cloud has fewer columns than d + 1.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist, pdist
+
+Array = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
+
+FLAT = 1e-8  # a spread below this share of the largest one counts as none
+ROUNDING = 8.0  # units in the last place of the coordinates that count as none
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Centre and size of a cloud, and its principal axes (rows), widest first."""
+
+    centre: Array  # (d,)
+    size: float
+    axes: Array  # (d, d)
+    rank: int  # dimensions spanned: 0 a point, 1 a line, 2 a plane, 3 a body
+
+    def to_unit(self, points: Array) -> Array:  # (k, d) -> (k, d)
+        return (points - self.centre) / self.size
+
+
+def frame_of(
+    points: Array,  # (s, d)
+    resolution: float = 0.0,
+) -> Frame:
+    """Centre, root-mean-square size and axes of a cloud; ``resolution`` is the spacing of its numbers."""
+    centre = points.mean(axis=0)
+    centred = points - centre
+    largest = np.abs(centred).max(initial=0.0)
+    if largest == 0:
+        return Frame(centre, 1.0, np.eye(points.shape[1]), 0)
+    # dividing by the largest entry first keeps squares of 1e-200 and 1e200 representable;
+    # rows of zeros make the axes complete where there are fewer points than dimensions
+    scaled = np.vstack([centred / largest, np.zeros((points.shape[1], points.shape[1]))])
+    spread, axes = np.linalg.svd(scaled, full_matrices=False)[1:]
+    size = float(largest * np.sqrt(np.sum(spread**2) / len(points)))
+    floor = FLAT * spread[0] + ROUNDING * np.sqrt(len(points)) * resolution / largest
+    return Frame(centre, size, axes, int(np.sum(spread > floor)))
+
+
+@dataclass(frozen=True)
+class AffineBasis:
+    """T = W^(1/2) [u, 1] E with T'T = I."""
+
+    columns: Array  # (s, r)  T
+    coefficients: Array  # (d + 1, r)  E
+
+
+def orthonormal_affine(
+    unit_points: Array,  # (s, d)
+    weights: Array,  # (s,)
+    rank: int,
+) -> AffineBasis:
+    """An orthonormal basis of the affine functions on a cloud, the constant first."""
+    root = np.sqrt(weights)
+    mean = weights @ unit_points / weights.sum()
+    left, spread, right = np.linalg.svd(root[:, None] * (unit_points - mean), full_matrices=False)
+    slopes = right[:rank].T / spread[:rank]
+    constant = 1 / np.linalg.norm(root)
+    coefficients = np.zeros((unit_points.shape[1] + 1, rank + 1))
+    coefficients[-1, 0] = constant
+    coefficients[:-1, 1:] = slopes
+    coefficients[-1, 1:] = -mean @ slopes
+    return AffineBasis(np.column_stack([constant * root, left[:, :rank]]), coefficients)
+
+
+def mean_pairwise_distance(points: Array) -> float:  # (s, d) -> mean over all pairs
+    count = len(points)
+    if count <= 4000:
+        return float(pdist(points).mean())
+    total = sum(cdist(points[i : i + 1000], points).sum() for i in range(0, count, 1000))
+    return float(total / (count * (count - 1)))
+
+
+def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
+    """A private copy that nobody can write to."""
+    copy = np.array(array, dtype=dtype)
+    copy.flags.writeable = False
+    return copy

@@ -1,0 +1,391 @@
+"""What the clouds saw: ragged inside, checked once, then read-only.
+
+n clouds, m landmarks, s seen by one cloud, d dimension.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import DegenerateCloud, InvalidObservations
+from .frames import Array, BoolArray, Frame, IndexArray, frame_of, frozen
+
+Name = Hashable
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One cloud: which landmarks it saw, where, and with which weight."""
+
+    name: Name
+    seen: IndexArray  # (s,) ascending landmark indices
+    points: Array  # (s, d)
+    weights: Array  # (s,) positive
+    resolution: float = 0.0  # spacing of the numbers the points were given in
+
+    @cached_property
+    def frame(self) -> Frame:
+        return frame_of(self.points, self.resolution)
+
+    def only(self, keep: BoolArray, renumbered: IndexArray) -> Cloud:
+        """The cloud with the observations in ``keep`` (s,), landmark j becoming ``renumbered[j]``."""
+        seen = renumbered[self.seen[keep]]
+        order = np.argsort(seen, kind="stable")
+        return Cloud(
+            self.name,
+            frozen(seen[order], np.intp),
+            frozen(self.points[keep][order]),
+            frozen(self.weights[keep][order]),
+            self.resolution,
+        )
+
+
+@dataclass(frozen=True)
+class Observations:
+    """n clouds of m landmarks in d dimensions.
+
+    Make one with :meth:`from_array` or :meth:`from_clouds`; both check the data.
+    """
+
+    clouds: tuple[Cloud, ...]
+    landmarks: tuple[Name, ...]
+    dimension: int
+
+    @classmethod
+    def from_array(
+        cls,
+        points: npt.ArrayLike,  # (n, m, d), NaN where unseen
+        weights: npt.ArrayLike | None = None,  # (m,) or (n, m); 0 means unseen
+        clouds: Iterable[Name] | None = None,
+        landmarks: Iterable[Name] | None = None,
+    ) -> Observations:
+        """Observations from an array with NaN for what was not seen."""
+        array, resolution = _real(points, "points")
+        if array.ndim != 3:
+            raise InvalidObservations(
+                f"points have shape {array.shape}; expected (clouds, landmarks, dimension), "
+                "or a list with one (points, ids) pair a cloud"
+            )
+        n, m, d = array.shape
+        _check_counts(n, d)
+        names = _names(clouds, n, "cloud")
+        ids = _names(landmarks, m, "landmark")
+        _check_points(array, names, ids)
+        visible = np.isfinite(array).all(axis=2)
+        weight = _dense_weights(weights, visible, names, ids)
+        visible &= weight > 0
+        made = []
+        for t in range(n):
+            seen = np.flatnonzero(visible[t])
+            made.append(_cloud(names[t], seen, array[t, seen], weight[t, seen], resolution))
+        return cls(tuple(made), ids, d)._checked()
+
+    @classmethod
+    def from_clouds(
+        cls,
+        clouds: Sequence[tuple[npt.ArrayLike, Iterable[Name]]],
+        weights: Sequence[npt.ArrayLike] | None = None,  # one (s,) a cloud
+        names: Iterable[Name] | None = None,
+    ) -> Observations:
+        """Observations from one (points, ids) pair a cloud.
+
+        Landmarks are sorted where their ids can be sorted, otherwise they keep the order
+        in which they first appear.
+        """
+        cloud_names = _names(names, len(clouds), "cloud")
+        if weights is not None and len(weights) != len(clouds):
+            raise InvalidObservations(
+                f"{len(weights)} weight vectors for {len(clouds)} clouds; give one a cloud"
+            )
+        ids = [_cloud_ids(pair[1], name) for pair, name in zip(clouds, cloud_names, strict=True)]
+        landmarks = _in_order(ids)
+        position = {landmark: j for j, landmark in enumerate(landmarks)}
+        made, dimensions = [], []
+        for t, (pair, name) in enumerate(zip(clouds, cloud_names, strict=True)):
+            points, resolution = _real(pair[0], f"cloud {name!r}")
+            if points.ndim != 2 or len(points) != len(ids[t]):
+                raise InvalidObservations(
+                    f"cloud {name!r}: points have shape {points.shape} and there are {len(ids[t])} ids; "
+                    "expected (landmarks, dimension) with one id a row"
+                )
+            _check_points(points[None], (name,), tuple(ids[t]))
+            given = None if weights is None else np.asarray(weights[t])[None]
+            visible = np.isfinite(points).all(axis=1)
+            weight = _dense_weights(given, visible[None], (name,), tuple(ids[t]))[0]
+            keep = visible & (weight > 0)
+            seen = np.array([position[j] for j in ids[t]], dtype=np.intp)[keep]
+            made.append(_cloud(name, seen, points[keep], weight[keep], resolution))
+            dimensions.append(points.shape[1])
+        _check_counts(len(made), *dimensions[:1])
+        if len(set(dimensions)) > 1:
+            t = next(t for t, d in enumerate(dimensions) if d != dimensions[0])
+            raise InvalidObservations(
+                f"cloud {cloud_names[t]!r} has dimension {dimensions[t]}, cloud {cloud_names[0]!r} has "
+                f"{dimensions[0]}; all clouds need the same"
+            )
+        return cls(tuple(made), landmarks, dimensions[0])._checked()
+
+    def _checked(self) -> Observations:
+        for cloud in self.clouds:
+            if len(cloud.seen) < self.dimension + 1:
+                raise DegenerateCloud(
+                    f"cloud {cloud.name!r} sees {len(cloud.seen)} landmarks; at least {self.dimension + 1} are "
+                    f"needed in {self.dimension}D; drop the cloud or give it more landmarks"
+                )
+        return self
+
+    # -- what it holds, as arrays --
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        return tuple(cloud.name for cloud in self.clouds)
+
+    @property
+    def counts(self) -> IndexArray:  # (m,) clouds that see each landmark
+        counts = np.zeros(len(self.landmarks), dtype=np.intp)
+        for cloud in self.clouds:
+            counts[cloud.seen] += 1
+        return counts
+
+    @property
+    def visible(self) -> BoolArray:  # (n, m)
+        visible = np.zeros((len(self.clouds), len(self.landmarks)), dtype=bool)
+        for t, cloud in enumerate(self.clouds):
+            visible[t, cloud.seen] = True
+        return visible
+
+    @property
+    def points(self) -> Array:  # (n, m, d), NaN where unseen
+        points = np.full((len(self.clouds), len(self.landmarks), self.dimension), np.nan)
+        for t, cloud in enumerate(self.clouds):
+            points[t, cloud.seen] = cloud.points
+        return points
+
+    @property
+    def weights(self) -> Array:  # (n, m), 0 where unseen
+        weights = np.zeros((len(self.clouds), len(self.landmarks)))
+        for t, cloud in enumerate(self.clouds):
+            weights[t, cloud.seen] = cloud.weights
+        return weights
+
+    # -- the same observations, fewer of them --
+
+    def hide(self, mask: npt.ArrayLike) -> Observations:
+        """Without the observations where ``mask`` (n, m) is true."""
+        hidden = np.asarray(mask)
+        shape = (len(self.clouds), len(self.landmarks))
+        if hidden.shape != shape or hidden.dtype != bool:
+            raise InvalidObservations(
+                f"mask has shape {hidden.shape} and type {hidden.dtype}; expected {shape} and bool"
+            )
+        same = np.arange(len(self.landmarks))
+        clouds = tuple(c.only(~hidden[t, c.seen], same) for t, c in enumerate(self.clouds))
+        return Observations(clouds, self.landmarks, self.dimension)._checked()
+
+    def subset(self, landmarks: Iterable[Name]) -> Observations:
+        """Only the given landmarks (names, indices or a boolean mask), in the order given."""
+        return self.select(self.landmark_indices(landmarks))._checked()
+
+    def without(self, clouds: Iterable[Name]) -> Observations:
+        """Without the given clouds (names or indices)."""
+        dropped = {self.cloud_index(cloud) for cloud in _listed(clouds)}
+        kept = tuple(c for t, c in enumerate(self.clouds) if t not in dropped)
+        _check_counts(len(kept), self.dimension)
+        return Observations(kept, self.landmarks, self.dimension)
+
+    def select(self, indices: IndexArray) -> Observations:
+        """Like :meth:`subset`, by index, and clouds may be left with too few landmarks."""
+        renumbered = np.full(len(self.landmarks), -1, dtype=np.intp)
+        renumbered[indices] = np.arange(len(indices))
+        clouds = tuple(c.only(renumbered[c.seen] >= 0, renumbered) for c in self.clouds)
+        return Observations(clouds, tuple(self.landmarks[j] for j in indices), self.dimension)
+
+    # -- names to indices --
+
+    def cloud_index(self, cloud: Name) -> int:
+        """The index of a cloud given by name or, where no name is equal to it, by index."""
+        return _index(cloud, {name: t for t, name in enumerate(self.names)}, "cloud")
+
+    def landmark_indices(self, landmarks: Iterable[Name]) -> IndexArray:
+        """Indices of landmarks given by name, by index or as a boolean mask."""
+        listed = _listed(landmarks)
+        mask = np.asarray(listed)
+        if mask.dtype == bool:
+            if mask.shape != (len(self.landmarks),):
+                raise InvalidObservations(
+                    f"the landmark mask has shape {mask.shape}; expected ({len(self.landmarks)},)"
+                )
+            return np.flatnonzero(mask)
+        position = {landmark: j for j, landmark in enumerate(self.landmarks)}
+        indices = np.array([_index(j, position, "landmark") for j in listed], dtype=np.intp)
+        _refuse_repeats([self.landmarks[j] for j in indices], "landmark")
+        return indices
+
+
+def as_observations(points: Any, weights: Any = None) -> Observations:
+    """The observations in whatever ``fit`` was given."""
+    if isinstance(points, Observations):
+        return points if weights is None else reweighted(points, weights)
+    if _is_list_of_pairs(points):
+        return Observations.from_clouds(points, weights)
+    return Observations.from_array(points, weights)
+
+
+def reweighted(observations: Observations, weights: npt.ArrayLike) -> Observations:
+    """The same observations with other weights, (m,) or (n, m)."""
+    weight = _dense_weights(weights, observations.visible, observations.names, observations.landmarks)
+    clouds = []
+    for t, cloud in enumerate(observations.clouds):
+        keep = weight[t, cloud.seen] > 0
+        seen = cloud.seen[keep]
+        clouds.append(_cloud(cloud.name, seen, cloud.points[keep], weight[t, seen], cloud.resolution))
+    return Observations(tuple(clouds), observations.landmarks, observations.dimension)._checked()
+
+
+def _cloud(name: Name, seen: IndexArray, points: Array, weights: Array, epsilon: float) -> Cloud:
+    order = np.argsort(seen, kind="stable")
+    spacing = epsilon * float(np.abs(points).max(initial=0.0))
+    return Cloud(
+        name, frozen(seen[order], np.intp), frozen(points[order]), frozen(weights[order]), spacing
+    )
+
+
+def _real(values: Any, what: str) -> tuple[Array, float]:
+    """Values as float64, masked entries as NaN, and the relative spacing of the type they came in."""
+    try:
+        array = np.ma.asanyarray(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    except ValueError as error:  # rows of unequal length
+        raise InvalidObservations(
+            f"{what}: not a rectangular array ({error}); clouds that saw different landmarks go in as "
+            "one array with NaN, or as a list of (points, ids) pairs"
+        ) from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidObservations(f"{what}: the type is {array.dtype}; expected real numbers")
+    epsilon = np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps
+    real = array.astype(np.float64)
+    return np.asarray(np.ma.filled(real, np.nan)), float(max(epsilon, np.finfo(np.float64).eps))
+
+
+def _check_counts(clouds: int, dimension: int = 2) -> None:
+    if clouds < 2:
+        raise InvalidObservations(f"{clouds} cloud(s) given; at least 2 are needed to register")
+    if dimension not in (2, 3):
+        raise InvalidObservations(f"points have dimension {dimension}; expected 2 or 3")
+
+
+def _check_points(array: Array, names: tuple[Name, ...], ids: tuple[Name, ...]) -> None:
+    """No infinities, and NaN for a whole point or not at all."""
+    if np.isinf(array).any():
+        t, j = np.argwhere(np.isinf(array).any(axis=2))[0]
+        raise InvalidObservations(
+            f"cloud {names[t]!r}, landmark {ids[j]!r}: coordinates {array[t, j]} are not finite; "
+            "give NaN in every coordinate if it was not seen"
+        )
+    unknown = np.isnan(array)
+    partly = np.argwhere(unknown.any(axis=2) & ~unknown.all(axis=2))
+    if len(partly):
+        t, j = partly[0]
+        raise InvalidObservations(
+            f"cloud {names[t]!r}, landmark {ids[j]!r}: NaN in some coordinates only, {array[t, j]} "
+            f"({len(partly)} such points); give all coordinates, or NaN in every one if it was not seen"
+        )
+
+
+def _dense_weights(
+    weights: npt.ArrayLike | None,
+    visible: BoolArray,  # (n, m)
+    names: tuple[Name, ...],
+    ids: tuple[Name, ...],
+) -> Array:  # (n, m), 0 where unseen
+    if weights is None:
+        return visible.astype(np.float64)
+    given, _ = _real(weights, "weights")
+    if given.shape not in (visible.shape, visible.shape[1:]):
+        raise InvalidObservations(
+            f"weights have shape {given.shape}; expected {visible.shape[1:]}, one a landmark, "
+            f"or {visible.shape}, one an observation"
+        )
+    dense = np.broadcast_to(given, visible.shape)
+    bad = np.argwhere(visible & ~(np.isfinite(dense) & (dense >= 0)))
+    if len(bad):
+        t, j = bad[0]
+        raise InvalidObservations(
+            f"cloud {names[t]!r}, landmark {ids[j]!r}: weight {dense[t, j]}; weights are finite and "
+            "not negative (0 means not seen)"
+        )
+    return np.where(visible, dense, 0.0)
+
+
+def _is_list_of_pairs(points: Any) -> bool:
+    return (
+        isinstance(points, (list, tuple))
+        and len(points) > 0
+        and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in points)
+        and all(_dimensions(pair[1]) == 1 and _dimensions(pair[0]) != 1 for pair in points)
+    )
+
+
+def _dimensions(values: Any) -> int:
+    try:
+        return np.ndim(values)
+    except ValueError:  # rows of unequal length
+        return -1
+
+
+def _cloud_ids(ids: Iterable[Name], name: Name) -> list[Name]:
+    listed = _listed(ids)
+    _refuse_repeats(listed, f"cloud {name!r}: landmark id")
+    return listed
+
+
+def _in_order(ids: list[list[Name]]) -> tuple[Name, ...]:
+    first_seen = list(dict.fromkeys(j for one in ids for j in one))
+    try:
+        return tuple(sorted(first_seen))  # type: ignore[type-var]
+    except TypeError:  # ids of types that do not compare keep the order of their appearance
+        return tuple(first_seen)
+
+
+def _names(names: Iterable[Name] | None, count: int, what: str) -> tuple[Name, ...]:
+    if names is None:
+        return tuple(range(count))
+    listed = _listed(names)
+    if len(listed) != count:
+        raise InvalidObservations(f"{len(listed)} {what} names for {count} {what}s")
+    _refuse_repeats(listed, f"{what} name")
+    return tuple(listed)
+
+
+def _listed(names: Any) -> list[Any]:
+    """Names as plain Python objects, so that np.str_ and np.int64 read and compare as expected."""
+    if isinstance(names, str):
+        raise InvalidObservations(f"expected a list of names, found the text {names!r}")
+    return [name.item() if isinstance(name, np.generic) else name for name in names]
+
+
+def _refuse_repeats(names: list[Name], what: str) -> None:
+    try:
+        repeated = len(set(names)) < len(names)
+    except TypeError:
+        raise InvalidObservations(f"{what}s must be hashable (text, numbers or tuples)") from None
+    if repeated:
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidObservations(f"{what} {twice!r} is given more than once; each must be unique")
+
+
+def _index(name: Name, position: dict[Name, int], what: str) -> int:
+    plain = name.item() if isinstance(name, np.generic) else name
+    count = len(position)
+    if plain in position:
+        return position[plain]
+    if isinstance(plain, int) and -count <= plain < count:
+        return plain % count
+    shown = ", ".join(repr(n) for n in list(position)[:5]) + (", ..." if count > 5 else "")
+    raise InvalidObservations(f"no {what} {plain!r}; there are {count}: {shown}")

@@ -1,0 +1,176 @@
+"""Rigid registration of all clouds, and the start that needs no guess.
+
+With every map point free, the map and the translations are eliminated from
+
+    min over M, R_t, t_t, s_t of   sum_t |W_t^(1/2) (s_t P_t R_t' + 1 t_t' - M_t)|^2   (theory, eq. 15)
+
+exactly: with points centred by weight, D the total weight of each landmark, w_t the weights of a
+cloud as a vector over landmarks,
+
+    M = D^-1 (sum_t s_t W_t P_t R_t' + w_t tau_t'),      Laplacian tau = w' D^-1 sum_t s_t W_t P_t R_t'
+
+where the Laplacian diag(|w_t|) - w' D^-1 w ties the clouds.  What is left is a quadratic form in the
+rotations.  The start is the affine solution, whose spectrum is global.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from .frames import Array, IndexArray
+from .gauge import (
+    Gauge,
+    closed_form_matrix,
+    coinciding,
+    deliver,
+    fix_gauge,
+    moments_of,
+)
+from .observations import Cloud, Observations
+from .rotations import Ending, climb, nearest
+from .spectral import Spectrum, smallest
+from .warps import AffineFamily
+
+SIMILARITY_ROUNDS = 500
+MIRROR_THICKNESS = 0.02  # a thinner cloud looks alike in a mirror
+MIRROR_RATIO = 0.5  # how much better a mirror image must fit to be called one
+
+
+@dataclass(frozen=True)
+class Start:
+    """The affine solution: a global starting point for everything that iterates."""
+
+    spectrum: Spectrum
+    gauge: Gauge
+
+
+def affine_start(observations: Observations) -> Start:
+    """Rotations and map of the affine registration in closed form, then refined."""
+    rank = map_rank(observations.clouds)
+    reduced = [AffineFamily().reduce(cloud) for cloud in observations.clouds]
+    spectrum = smallest(reduced, len(observations.landmarks), rank, observations.dimension)
+    return Start(spectrum, fix_gauge(spectrum, observations.clouds, rank))
+
+
+def map_rank(clouds: Sequence[Cloud]) -> int:
+    """Dimensions of the map: as many as the fullest cloud spans."""
+    return max(cloud.frame.rank for cloud in clouds)
+
+
+def mirrored(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> IndexArray:
+    """Clouds that fit the others as a mirror image and not by a rotation.
+
+    The hand of a cloud is the sign of its determinant against the bottom eigenvectors.  Clouds that
+    are thin, or that a rotation fits nearly as well, have no hand; the hand of most others is right,
+    in a tie that of the first.
+    """
+    rank = map_rank(clouds)
+    if rank < dimension:
+        return np.zeros(0, dtype=np.intp)
+    X = spectrum.vectors[:, :dimension]
+    moments = moments_of(clouds, X)
+    A = closed_form_matrix(moments, coinciding(spectrum, rank), dimension)
+    pulls = moments.cross @ A  # (n, d, d)
+    strength = np.linalg.svd(pulls, compute_uv=False)
+    placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
+    own = np.array([np.sum(c.weights[:, None] * _centred(c) ** 2) for c in clouds])
+    reflected_cost = own + placed - 2 * strength.sum(axis=1)
+    rotated_cost = reflected_cost + 4 * strength[:, -1]
+    decided = (reflected_cost <= MIRROR_RATIO * rotated_cost) & (
+        strength[:, -1] >= MIRROR_THICKNESS * strength.sum(axis=1)
+    )
+    hand = np.where(decided, np.sign(np.linalg.det(pulls)), 0)
+    if not decided.any():
+        return np.zeros(0, dtype=np.intp)
+    majority = np.sign(hand.sum()) or hand[decided][0]
+    return np.flatnonzero(hand == -majority)
+
+
+class RigidSystem:
+    """Eq. 15 with the map and the translations eliminated."""
+
+    def __init__(self, clouds: Sequence[Cloud], m: int) -> None:
+        n, d = len(clouds), clouds[0].points.shape[1]
+        self._weights = np.zeros((m, n))
+        self._pull = np.zeros((m, n, d))  # W_t P_t, centred
+        for t, cloud in enumerate(clouds):
+            self._weights[cloud.seen, t] = cloud.weights
+            self._pull[cloud.seen, t] = cloud.weights[:, None] * _centred(cloud)
+        self._total = self._weights.sum(axis=1)
+        laplacian = np.diag(self._weights.sum(axis=0)) - self._weights.T @ (self._weights / self._total[:, None])
+        # the map's own position is free: lifting the constants fixes it at the origin
+        self._ties = cho_factor(laplacian + np.trace(laplacian) / n**2 + 1e-15 * np.trace(laplacian) * np.eye(n))
+
+    def map_of(self, motions: Array) -> Array:  # (n, d, d) s_t R_t -> (m, d)
+        return self._settled(np.einsum("mtd,ted->me", self._pull, motions))
+
+    def operator(self, motions: Array) -> Array:
+        return np.einsum("me,mtd->ted", self.map_of(motions), self._pull)
+
+    def mutual_pull(self, rotations: Array) -> Array:  # (n, d, d) -> (n, n)
+        """How far the clouds' sizes support each other: eq. 15 is sum_t s_t^2 |P_t|^2 - s' N s."""
+        moved = np.einsum("mtd,ted->mte", self._pull, rotations)
+        settled = self._settled(moved.reshape(len(moved), -1)).reshape(moved.shape)
+        return np.einsum("mte,mue->tu", moved, settled)
+
+    def _settled(self, moved: Array) -> Array:  # (m, c) weighted sums -> (m, c) map points
+        offsets = cho_solve(self._ties, self._weights.T @ (moved / self._total[:, None]))
+        return (moved + self._weights @ offsets) / self._total[:, None]
+
+
+def rigid_registration(observations: Observations, start: Array) -> Gauge:
+    """The optimum of eq. 15 with s_t = 1, from the given rotations."""
+    system = RigidSystem(observations.clouds, len(observations.landmarks))
+    end = climb(system.operator, start)
+    return deliver(system.map_of(end.rotations), observations.clouds, end.rotations, end.iterations, end.ending)
+
+
+def similarity_registration(observations: Observations, start: Array) -> tuple[Gauge, Array]:
+    """The optimum of eq. 15 with the clouds' sizes free, and the factors s_t.
+
+    Sizes are measured against each other only: sum_t s_t^2 |P_t|^2 = sum_t |P_t|^2.  For given
+    rotations the best s is the top eigenvector of the clouds' mutual pull.
+    """
+    clouds = observations.clouds
+    system = RigidSystem(clouds, len(observations.landmarks))
+    size = np.sqrt([np.sum(c.weights[:, None] * _centred(c) ** 2) for c in clouds])
+    rotations, factors = start, np.ones(len(clouds))
+    iterations, ending = 0, Ending.LIMIT
+    for _ in range(SIMILARITY_ROUNDS):
+        scaled = factors[:, None, None]
+        end = climb(lambda R, s=scaled: s * system.operator(s * R), rotations)
+        rotations, iterations = end.rotations, iterations + end.iterations
+        renewed = _best_factors(system, rotations, size)
+        change = np.abs(renewed - factors).max()
+        factors = renewed
+        if change < 1e-12:
+            ending = end.ending
+            break
+    resized = tuple(
+        Cloud(c.name, c.seen, factor * c.points, c.weights) for c, factor in zip(clouds, factors, strict=True)
+    )
+    M = system.map_of(factors[:, None, None] * rotations)
+    return deliver(M, resized, rotations, iterations, ending), factors
+
+
+def _best_factors(system: RigidSystem, rotations: Array, size: Array) -> Array:
+    pull = system.mutual_pull(rotations) / np.outer(size, size)
+    vector = np.linalg.eigh(0.5 * (pull + pull.T))[1][:, -1]
+    return vector * np.sign(vector.sum()) / size * np.linalg.norm(size)
+
+
+def _centred(cloud: Cloud) -> Array:
+    centred: Array = cloud.points - cloud.weights @ cloud.points / cloud.weights.sum()
+    return centred
+
+
+def pose_onto(cloud: Cloud, target: Array) -> tuple[Array, Array]:  # target (s, d)
+    """R and t that bring a cloud nearest to given places."""
+    share = cloud.weights / cloud.weights.sum()
+    there = share @ target
+    rotation = nearest((target - there).T @ (cloud.weights[:, None] * _centred(cloud)))
+    return rotation, there - rotation @ (share @ cloud.points)

@@ -1,0 +1,129 @@
+"""SO(d), batched: nearest rotations, the exponential, and quadratic forms over many rotations.
+
+``climb`` maximises
+
+    f(R) = <R, G(R)>,   R = (R_1, ..., R_n) in SO(d)^n,   G linear, symmetric, positive semidefinite,
+
+which is what remains of every rigid least-squares problem here once translations and the map, or
+its scales, are eliminated (theory, eq. 12).  G is known only by what it does to an (n, d, d) array.
+Because f is convex in R, the step  R <- nearest(G(R))  never lowers f: it is the classical
+alternation.  Where it slows down, Newton steps on SO(d)^n finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from .frames import Array
+
+Operator = Callable[[Array], Array]  # (n, d, d) -> (n, d, d)
+
+
+CONVERGED_SLOPE = 1e-13  # gradient as a share of the form's pull, where rounding begins
+SLOW = 0.3  # an alternation step that leaves more of the gradient than this calls for Newton
+PATIENCE = 5  # steps without a smaller gradient before rounding is taken to have the word
+
+
+class Ending(Enum):
+    """How an iteration ended."""
+
+    CONVERGED = "converged: no rotation of any cloud improves the fit beyond rounding"
+    LIMIT = "stopped at the limit of iterations: the fit improves so slowly that the clouds are hardly tied"
+
+
+@dataclass(frozen=True)
+class Climb:
+    rotations: Array  # (n, d, d)
+    value: float
+    iterations: int
+    ending: Ending
+
+
+def nearest(matrices: Array) -> Array:  # (..., d, d) -> (..., d, d)
+    """The rotations R that maximise tr(R' C); they are proper, det = +1."""
+    left, _, right = np.linalg.svd(matrices)
+    left[..., :, -1] *= np.sign(np.linalg.det(left @ right))[..., None]
+    return left @ right
+
+
+def exponential(tangents: Array) -> Array:  # (..., d, d) skew -> (..., d, d)
+    """exp of skew matrices, by the closed forms in the plane and in space."""
+    d = tangents.shape[-1]
+    angle = np.linalg.norm(tangents, axis=(-2, -1)) / np.sqrt(2)
+    first = np.sinc(angle / np.pi)[..., None, None]
+    half = np.sinc(angle / (2 * np.pi))[..., None, None]
+    return np.eye(d) + first * tangents + 0.5 * half**2 * (tangents @ tangents)
+
+
+def skew(matrices: Array) -> Array:
+    return 0.5 * (matrices - np.swapaxes(matrices, -1, -2))
+
+
+def climb(operator: Operator, start: Array, max_iterations: int = 2000) -> Climb:
+    """Maximise f from ``start``; f never falls by more than rounding."""
+    rotations, image = start, operator(start)
+    best, waited, previous = np.inf, 0, np.inf
+    for iteration in range(max_iterations):
+        gradient = skew(np.swapaxes(rotations, 1, 2) @ image)
+        slope = float(np.abs(gradient).max() / max(np.abs(image).max(), np.finfo(float).tiny))
+        best, waited = (slope, 0) if slope < best else (best, waited + 1)
+        if slope <= CONVERGED_SLOPE or (waited >= PATIENCE and best < 1e-9):
+            return Climb(rotations, float(np.vdot(rotations, image)), iteration, Ending.CONVERGED)
+        newton = _newton_step(operator, rotations, image, gradient) if slope > SLOW * previous else None
+        rotations, image = newton if newton is not None else _alternation_step(operator, image)
+        previous = slope
+    return Climb(rotations, float(np.vdot(rotations, image)), max_iterations, Ending.LIMIT)
+
+
+def _alternation_step(operator: Operator, image: Array) -> tuple[Array, Array]:
+    rotations = nearest(image)
+    return rotations, operator(rotations)
+
+
+def _newton_step(
+    operator: Operator, rotations: Array, image: Array, gradient: Array
+) -> tuple[Array, Array] | None:
+    """R exp(X) with X the maximiser of the second-order model, or None if that lowers f."""
+    moved = nearest(rotations @ exponential(_newton_direction(operator, rotations, image, gradient)))
+    moved_image = operator(moved)
+    rounding = 1e-15 * abs(np.vdot(rotations, image))
+    return (moved, moved_image) if np.vdot(moved, moved_image) >= np.vdot(rotations, image) - rounding else None
+
+
+def _newton_direction(operator: Operator, rotations: Array, image: Array, gradient: Array) -> Array:
+    """Conjugate gradients on  -A X = gradient,  where
+
+    f(R exp(X)) = f + 2 <X, gradient> + <X, A X> + ...,  A X = skew(R' G(R X)) - (X S + S X) / 2,
+    S = sym(R' G(R)).  Stops where the model curves upwards.
+    """
+    back = np.swapaxes(rotations, 1, 2)
+    pull = back @ image
+    symmetric = 0.5 * (pull + np.swapaxes(pull, 1, 2))
+    strength = np.abs(np.trace(symmetric, axis1=1, axis2=2))[:, None, None]
+    scale = np.maximum(strength, 1e-12 * strength.max()) / rotations.shape[1]
+
+    def curvature(x: Array) -> Array:
+        return 0.5 * (x @ symmetric + symmetric @ x) - skew(back @ operator(rotations @ x))
+
+    step = np.zeros_like(gradient)
+    residual = gradient
+    preconditioned = residual / scale
+    direction, energy = preconditioned, float(np.vdot(residual, preconditioned))
+    target = 1e-10 * energy
+    for _ in range(min(200, 3 * len(rotations) + 10)):
+        bent = curvature(direction)
+        bend = float(np.vdot(direction, bent))
+        if bend <= 1e-14 * float(np.vdot(direction, scale * direction)):
+            break
+        step = step + energy / bend * direction
+        residual = residual - energy / bend * bent
+        preconditioned = residual / scale
+        renewed = float(np.vdot(residual, preconditioned))
+        if renewed <= target:
+            break
+        direction, energy = preconditioned + renewed / energy * direction, renewed
+    return step

@@ -1,0 +1,100 @@
+"""Who takes part in the solve, and the start that it begins from.
+
+A landmark that fewer than two clouds saw ties nothing, and would add a null direction; a mirror-image
+cloud would be folded into the map by an affine map of negative determinant.  Both are left out of
+the solve, with a warning that names them; the result still places them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import DegenerateCloud, InvalidObservations, KernelGPAWarning
+from .frames import IndexArray
+from .observations import Name, Observations
+from .rigid import Start, affine_start, map_rank, mirrored
+from .ties import require_tied
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The observations, and the part of them that the map is solved from."""
+
+    observations: Observations
+    landmarks: IndexArray  # those that two or more sound clouds saw
+    restricted: Observations  # all clouds on those landmarks
+    part: IndexArray  # the clouds that take part
+    start: Start
+
+    @property
+    def core(self) -> Observations:
+        """The clouds and landmarks that take part."""
+        clouds = tuple(self.restricted.clouds[t] for t in self.part)
+        return Observations(clouds, self.restricted.landmarks, self.restricted.dimension)
+
+    @property
+    def rank(self) -> int:
+        return map_rank(self.core.clouds)
+
+    @property
+    def mirrored(self) -> IndexArray:
+        return np.setdiff1d(np.arange(len(self.observations.clouds)), self.part)
+
+
+def open_scene(observations: Observations) -> Scene:
+    """Check that the clouds can be registered, and find what takes part."""
+    everyone = np.arange(len(observations.clouds))
+    scene = _scene(observations, everyone)
+    turned = mirrored(scene.start.spectrum, scene.restricted.clouds, observations.dimension)
+    if len(turned):
+        names = [observations.names[t] for t in turned]
+        _warn(f"{_listed('cloud', names)} mirror images of the others; left out of the map. If that is a "
+              "change of handedness in the data, negate one coordinate of them")
+        scene = _scene(observations, np.setdiff1d(everyone, turned))
+    _warn_of_unshared(scene)
+    return scene
+
+
+def _scene(observations: Observations, part: IndexArray) -> Scene:
+    if len(part) < 2:
+        raise InvalidObservations("only one cloud is left once mirror images are taken out; check the data's hand")
+    sound = Observations(tuple(observations.clouds[t] for t in part), observations.landmarks, observations.dimension)
+    landmarks = np.flatnonzero(sound.counts >= 2)
+    core = sound.select(landmarks)
+    _require_points(core)
+    require_tied(core)
+    return Scene(observations, landmarks, observations.select(landmarks), part, affine_start(core))
+
+
+def _require_points(core: Observations) -> None:
+    for cloud in core.clouds:
+        if len(cloud.seen) < core.dimension + 1:
+            raise DegenerateCloud(
+                f"cloud {cloud.name!r} shares {len(cloud.seen)} landmarks with other clouds; at least "
+                f"{core.dimension + 1} are needed in {core.dimension}D; drop the cloud or give it more landmarks"
+            )
+
+
+def _warn_of_unshared(scene: Scene) -> None:
+    counts = scene.observations.counts
+    names = scene.observations.landmarks
+    never = [names[j] for j in np.flatnonzero(counts == 0)]
+    once = [names[j] for j in np.flatnonzero(counts == 1)]
+    if never:
+        _warn(f"{_listed('landmark', never)} seen by no cloud; NaN in the map")
+    if once:
+        _warn(f"{_listed('landmark', once)} seen by one cloud only; placed by that cloud's warp, "
+              "without a say in the map")
+
+
+def _listed(what: str, names: Sequence[Name]) -> str:
+    shown = ", ".join(repr(name) for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    return f"{what} {shown} is" if len(names) == 1 else f"{what}s {shown} are"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, KernelGPAWarning, stacklevel=4)

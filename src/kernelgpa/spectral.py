@@ -1,0 +1,204 @@
+"""The bottom of the spectrum of Q = sum_t Q_t, never by a full eigen-decomposition.
+
+Q is symmetric, positive semidefinite and Q 1 = 0.  Wanted are its smallest eigenpairs other than
+the constant one.  Lanczos runs on the inverse of
+
+    S = Q + (tr Q) 11' / m + eps I,                                    (theory, eq. 10)
+
+which has the constants moved out of the way:
+
+    dense   S by one Cholesky factorisation; small problems by LAPACK's partial solver;
+    thin    Q = D - B B', S^-1 by Woodbury with a system of the size of all features together.
+
+The eigenvectors are those of Q; the eigenvalues are recomputed as Rayleigh quotients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eigh, lu_factor, lu_solve
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from .errors import InvalidObservations, NumericalFailure
+from .frames import Array
+from .observations import Observations
+from .warps import ReducedCloud
+
+SMALL = 400  # landmarks below which LAPACK is as fast as Lanczos
+SHIFT = 1e-10  # eps, as a share of the mean eigenvalue
+NO_GAP_SHARE = 1e-6  # a gap below this share of the eigenvalue above it is none
+EXTRA = 4  # random directions that look for repeated eigenvalues
+MAX_ROUNDS = 100
+RESIDUAL = 1e-9  # of an eigenvector, as a share of what Q does to the others
+SEED = 20230  # of the start vectors
+
+Apply = Callable[[Array], Array]
+
+
+class Uniqueness(Enum):
+    """Whether the d bottom eigenvectors, and so the map, are determined."""
+
+    UNIQUE = "the d bottom eigenvalues are separated from the rest"
+    NO_GAP = (
+        "eigenvalues d and d+1 coincide, so the map is not unique; usually two groups of clouds share "
+        "too few landmarks, or smoothing is so small that the warps explain anything"
+    )
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Bottom eigenpairs of Q, the constant left out, smallest first."""
+
+    values: Array  # (k + 1,)
+    vectors: Array  # (m, k)
+    total: float  # tr Q, the yardstick for rounding
+    dimension: int
+    solver: str
+
+    @property
+    def gap(self) -> float:
+        """How far eigenvalue d+1 lies above eigenvalue d, as a share of the former (0 to 1)."""
+        below, above = self.values[self.dimension - 1 : self.dimension + 1]
+        return float((above - below) / above) if above > self.rounding else 0.0
+
+    @property
+    def uniqueness(self) -> Uniqueness:
+        return Uniqueness.UNIQUE if self.gap > NO_GAP_SHARE else Uniqueness.NO_GAP
+
+    @property
+    def rounding(self) -> float:
+        """Eigenvalues closer than this cannot be told apart."""
+        return 1e-13 * self.total
+
+
+def smallest(
+    clouds: Sequence[ReducedCloud],
+    landmarks: int,  # m
+    dimension: int,  # d, for the gap
+    modes: int,  # k eigenvectors, at least d
+) -> Spectrum:
+    """The k bottom eigenvectors and k + 1 eigenvalues of the sum of the clouds' forms."""
+    factors = [cloud.factor() for cloud in clouds]
+    features = sum(factor.basis.shape[1] for factor in factors if factor is not None)
+    if landmarks > SMALL and all(factor is not None for factor in factors) and 2 * features < landmarks:
+        return _thin(clouds, landmarks, dimension, modes)
+    return _dense(clouds, landmarks, dimension, modes)
+
+
+def _dense(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) -> Spectrum:
+    Q = np.zeros((m, m))
+    for cloud in clouds:
+        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
+    total = float(np.trace(Q))
+    Q += total / m  # the constants go to the top
+    wanted = min(modes + 1, m - 1)
+    if m <= SMALL or wanted > m // 4:
+        values, vectors = eigh(Q, subset_by_index=(0, wanted - 1))
+        solver = "dense: LAPACK, partial"
+    else:
+        shifted = Q + SHIFT * total / m * np.eye(m)
+        factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+        values, vectors = _lanczos(
+            lambda x: cho_solve(factor, x, check_finite=False), lambda x: Q @ x, m, wanted
+        )
+        solver = "dense: Cholesky and Lanczos"
+    return Spectrum(values, vectors[:, :modes], total, dimension, solver)
+
+
+def _thin(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) -> Spectrum:
+    factors = [(cloud.seen, cloud.factor()) for cloud in clouds]
+    diagonal = np.zeros(m)
+    columns = []
+    for seen, factor in factors:
+        assert factor is not None  # smallest() has looked
+        diagonal[seen] += factor.weights
+        spread = np.zeros((m, factor.basis.shape[1]))
+        spread[seen] = factor.basis
+        columns.append(spread)
+    B = np.hstack(columns)
+    total = float(diagonal.sum() - np.sum(B**2))
+    lift = total / m
+
+    def apply(x: Array) -> Array:
+        lifted: Array = (diagonal * x.T).T - B @ (B.T @ x) + lift * x.sum(axis=0)
+        return lifted
+
+    solve = _woodbury(diagonal + SHIFT * total / m, B, lift)
+    values, vectors = _lanczos(solve, apply, m, modes + 1)
+    return Spectrum(values, vectors[:, :modes], total, dimension, "thin: Woodbury and Lanczos")
+
+
+def factorisation(
+    observations: Observations, clouds: Sequence[ReducedCloud], dimension: int, modes: int
+) -> Spectrum:
+    """The classical factorisation: left singular vectors of all clouds side by side.
+
+    Instead of eigenvalues it reports the cost that each vector leaves, x' Q x.
+    """
+    if not observations.visible.all() or np.ptp(observations.weights) > 0:
+        raise InvalidObservations(
+            "method='svd' needs every landmark seen by every cloud, with equal weights; use method='spectral'"
+        )
+    centred = [cloud.points - cloud.points.mean(axis=0) for cloud in observations.clouds]
+    left = np.linalg.svd(np.hstack(centred), full_matrices=False)[0]
+    X = left[:, : min(modes + 1, left.shape[1])]
+    forms = [cloud.form() for cloud in clouds]
+    values = np.einsum("mk,mk->k", X, sum(forms) @ X)
+    total = float(sum(np.trace(form) for form in forms))
+    return Spectrum(values, X[:, :modes], total, dimension, "classical factorisation")
+
+
+def _woodbury(diagonal: Array, B: Array, lift: float) -> Apply:
+    """x -> (diag - B B' + lift 11')^-1 x, by a system of the size of all features."""
+    U = np.column_stack([B, np.ones(len(B))])
+    signs = np.append(-np.ones(B.shape[1]), 1 / lift)
+    inner = lu_factor(np.diag(signs) + U.T @ (U / diagonal[:, None]))
+
+    def solve(x: Array) -> Array:
+        scaled = (x.T / diagonal).T
+        correction: Array = U @ lu_solve(inner, U.T @ scaled)
+        return scaled - (correction.T / diagonal).T
+
+    return solve
+
+
+def _lanczos(solve: Apply, apply: Apply, m: int, wanted: int) -> tuple[Array, Array]:
+    """The bottom eigenpairs of ``apply`` by Lanczos on its (shifted) inverse ``solve``."""
+    start = np.random.default_rng(SEED).standard_normal(m)
+    try:
+        vectors = eigsh(LinearOperator((m, m), matvec=solve), k=wanted, which="LM", v0=start, tol=0)[1]
+    except ArpackError as error:
+        raise NumericalFailure(
+            f"the eigenvalue solver stopped without an answer ({error}); raise smoothing or check that "
+            "no landmark or cloud is given twice"
+        ) from None
+    return _complete(solve, apply, vectors)
+
+
+def _complete(solve: Apply, apply: Apply, vectors: Array) -> tuple[Array, Array]:
+    """Find what Lanczos cannot see from one start vector: further vectors of a repeated eigenvalue.
+
+    A few random directions join the vectors found, and subspace iteration with the inverse brings
+    the whole to its end; where nothing was missed, that is after the three rounds that are needed
+    to notice it.
+    """
+    wanted = vectors.shape[1]
+    extra = np.random.default_rng(SEED + 1).standard_normal((len(vectors), EXTRA))
+    basis = np.linalg.qr(np.hstack([vectors, extra]))[0]
+    for round_ in range(MAX_ROUNDS):
+        basis = np.linalg.qr(solve(basis))[0]
+        image = apply(basis)
+        projected = basis.T @ image
+        values, mix = eigh(0.5 * (projected + projected.T), subset_by_index=(0, wanted - 1))
+        found = basis @ mix
+        error = np.linalg.norm(image @ mix - found * values, axis=0).max()
+        if round_ >= 2 and error <= RESIDUAL * np.linalg.norm(image, axis=0).max():
+            return values, found
+    raise NumericalFailure(
+        f"the eigenvectors did not settle (residual {error:.2g}): the bottom of the spectrum is crowded; "
+        "raise smoothing, or ask for fewer modes"
+    )

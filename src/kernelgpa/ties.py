@@ -1,0 +1,101 @@
+"""Which clouds are tied into one frame by the landmarks they share.
+
+Two groups of clouds are tied when the landmarks that both saw span as many dimensions as one of
+the groups does: then an affine map carries that group onto the other.  In a body four shared
+landmarks not in one plane do it, for a flat group three not on a line.  Untied groups give the
+cost extra null directions and a wrong map without any other sign.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import WeaklyTied
+from .frames import Array, IndexArray, frame_of
+from .observations import Observations
+
+
+@dataclass(frozen=True)
+class Group:
+    """Clouds that are tied, and their landmarks in the frame of one of them."""
+
+    members: tuple[int, ...]
+    landmarks: IndexArray  # (g,) ascending
+    points: Array  # (g, d)
+
+
+def require_tied(observations: Observations) -> None:
+    """An error that lists the groups unless all clouds are tied."""
+    groups = tied_groups(observations)
+    if len(groups) == 1:
+        return
+    names = [[observations.names[t] for t in group.members] for group in groups]
+    shared = np.intersect1d(groups[0].landmarks, groups[1].landmarks)
+    common = [observations.landmarks[j] for j in shared[:8]]
+    listed = "; ".join(f"group {g}: {_short(group)}" for g, group in enumerate(names, start=1))
+    raise WeaklyTied(
+        f"the clouds fall into {len(groups)} groups that share too few landmarks to determine an affine "
+        f"map between them ({listed}); groups 1 and 2 share {len(shared)} landmarks, {common}; they need "
+        f"{observations.dimension + 1} that do not lie in one {'plane' if observations.dimension == 3 else 'line'} "
+        "(one fewer if the clouds are flat); register the groups apart or add common landmarks",
+        names,
+    )
+
+
+def tied_groups(observations: Observations) -> list[Group]:
+    """The groups of clouds that are tied, largest first."""
+    groups = [Group((t,), c.seen, c.points) for t, c in enumerate(observations.clouds)]
+    tied: list[Group] = []
+    while groups:
+        grown = groups.pop(0)
+        waiting: list[Group] = []
+        for other in groups:
+            merged = _merge(grown, other)
+            if merged is None:
+                waiting.append(other)
+            else:
+                grown = merged
+        if len(waiting) < len(groups):  # it grew: what was refused before may fit now
+            groups = [grown, *waiting]
+        else:
+            tied.append(grown)
+    return sorted(tied, key=lambda group: (-len(group.members), group.members))
+
+
+def _merge(first: Group, second: Group) -> Group | None:
+    shared, in_first, in_second = np.intersect1d(
+        first.landmarks, second.landmarks, assume_unique=True, return_indices=True
+    )
+    if len(shared) == 0:
+        return None
+    # members stay in the order of the clouds whichever side is carried over
+    members = tuple(sorted(first.members + second.members))
+    if _determined(second.points, in_second):
+        return _carried(members, second, in_second, first, in_first)
+    if _determined(first.points, in_first):
+        return _carried(members, first, in_first, second, in_second)
+    return None
+
+
+def _determined(points: Array, shared: IndexArray) -> bool:
+    return frame_of(points[shared]).rank == frame_of(points).rank
+
+
+def _carried(
+    members: tuple[int, ...], moving: Group, in_moving: IndexArray, fixed: Group, in_fixed: IndexArray
+) -> Group:
+    """``moving`` taken into the frame of ``fixed`` by the affine map of the shared landmarks."""
+    frame = frame_of(moving.points)
+    functions = np.column_stack([frame.to_unit(moving.points), np.ones(len(moving.points))])
+    affine = np.linalg.lstsq(functions[in_moving], fixed.points[in_fixed], rcond=None)[0]
+    new = np.setdiff1d(np.arange(len(moving.landmarks)), in_moving)
+    landmarks = np.concatenate([fixed.landmarks, moving.landmarks[new]])
+    points = np.vstack([fixed.points, functions[new] @ affine])
+    order = np.argsort(landmarks)
+    return Group(members, landmarks[order], points[order])
+
+
+def _short(names: list[object]) -> str:
+    return ", ".join(repr(name) for name in names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

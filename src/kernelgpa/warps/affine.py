@@ -1,0 +1,26 @@
+"""Affine warps: the thin form with no features at all.  Similarities are written as affine warps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..frames import Array
+from ..observations import Cloud
+from .base import Warp
+from .thin import ThinCloud
+
+
+@dataclass(frozen=True)
+class AffineFamily:
+    """y(p) = A p + a"""
+
+    def reduce(self, cloud: Cloud) -> ThinCloud:
+        return ThinCloud(cloud, None, 0.0)
+
+
+def affine_warp(cloud: Cloud, matrix: Array, offset: Array) -> Warp:
+    """The warp  p -> matrix p + offset  in the frame of a cloud."""
+    frame = cloud.frame
+    return Warp(frame, np.vstack([frame.size * matrix.T, matrix @ frame.centre + offset]))

@@ -1,0 +1,131 @@
+"""The seam: one cloud reduced to what is left of its cost, and the fitted warp.
+
+A warp takes points of one cloud into the map.  With u = (p - centre) / size,
+
+    y(p) = [u, 1] C + k(u, Z) Omega                                    (theory, eq. 5)
+
+C (d+1, d) is the affine part, Omega (l, d) the kernel weights at the centres Z (l, d); an affine
+warp has l = 0.  A family of warps (affine, thin-plate, kernel) answers ``reduce(cloud)``; what
+comes back answers the only two questions that the rest of the library asks: how much cost does a
+target leave (``form``, ``factor``), and which warp reaches it (``fit``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidObservations
+from ..frames import Array, Frame, IndexArray
+from ..kernels import Kernel, gram, gram_gradient
+from ..observations import Cloud
+
+BATCH_ENTRIES = 4_000_000  # kernel entries at a time: 32 MB
+
+
+class KernelPart(NamedTuple):
+    """sum_i k(|u - z_i| / sigma) omega_i"""
+
+    kernel: Kernel
+    centres: Array  # (l, d), in the cloud's unit frame
+    sigma: float
+    weights: Array  # (l, d)
+
+
+@dataclass(frozen=True)
+class Warp:
+    """A smooth map from one cloud's frame into the map."""
+
+    frame: Frame
+    coefficients: Array  # (d + 1, d)
+    kernel_part: KernelPart | None = None
+
+    def __call__(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d)
+        points = self._checked(points)
+        warped = np.empty_like(points)
+        for part in self._batches(len(points)):
+            warped[part] = self._value(self.frame.to_unit(points[part]))
+        return warped
+
+    def jacobian(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d, d), dy_i / dp_j
+        points = self._checked(points)
+        jacobian = np.empty((*points.shape, points.shape[1]))
+        for part in self._batches(len(points)):
+            jacobian[part] = self._gradient(self.frame.to_unit(points[part])) / self.frame.size
+        return jacobian
+
+    @property
+    def affine(self) -> tuple[Array, Array]:
+        """A (d, d) and a (d,) of the affine part  p -> A p + a."""
+        matrix = self.coefficients[:-1].T / self.frame.size
+        return matrix, self.coefficients[-1] - matrix @ self.frame.centre
+
+    @property
+    def weights(self) -> Array:  # (l, d)
+        """Kernel weights, one row a centre; no rows for an affine warp."""
+        return self.coefficients[:0] if self.kernel_part is None else self.kernel_part.weights
+
+    @property
+    def centres(self) -> Array:  # (l, d)
+        """Where the kernels sit, in the cloud's own coordinates."""
+        if self.kernel_part is None:
+            return self.coefficients[:0]
+        return self.kernel_part.centres * self.frame.size + self.frame.centre
+
+    @property
+    def sigma(self) -> float:
+        """The kernel's width in the cloud's own unit (0 for an affine warp)."""
+        return 0.0 if self.kernel_part is None else self.kernel_part.sigma * self.frame.size
+
+    def _value(self, unit: Array) -> Array:
+        warped = unit @ self.coefficients[:-1] + self.coefficients[-1]
+        if self.kernel_part is not None:
+            kernel, centres, sigma, weights = self.kernel_part
+            warped += gram(kernel, unit, centres, sigma) @ weights
+        return warped
+
+    def _gradient(self, unit: Array) -> Array:
+        gradient = np.repeat(self.coefficients[:-1].T[None], len(unit), axis=0)
+        if self.kernel_part is not None:
+            gradient += gram_gradient(*self.kernel_part[:1], unit, *self.kernel_part[1:])
+        return gradient
+
+    def _batches(self, count: int) -> list[slice]:
+        step = max(1, BATCH_ENTRIES // max(1, len(self.weights)))
+        return [slice(i, i + step) for i in range(0, count, step)]
+
+    def _checked(self, points: npt.ArrayLike) -> Array:
+        array = np.asarray(points)
+        d = self.coefficients.shape[1]
+        if array.ndim != 2 or array.shape[1] != d or array.dtype.kind not in "fiub":
+            raise InvalidObservations(
+                f"points to warp have shape {array.shape} and type {array.dtype}; "
+                f"expected (points, {d}) real numbers"
+            )
+        return array.astype(np.float64)
+
+
+class Factor(NamedTuple):
+    """Q_t = diag(weights) - basis basis'"""
+
+    weights: Array  # (s,)
+    basis: Array  # (s, q)
+
+
+class ReducedCloud(Protocol):
+    """One cloud with its warp eliminated: cost(Y) = tr(Y' Q_t Y)."""
+
+    @property
+    def seen(self) -> IndexArray: ...  # (s,)
+    def form(self) -> Array: ...  # (s, s), Q_t
+    def factor(self) -> Factor | None: ...  # Q_t in thin form, if it has one
+    def fit(self, targets: Array) -> Warp: ...  # (s, d) -> the warp with that cost
+
+
+class Family(Protocol):
+    """A kind of warp with its settings."""
+
+    def reduce(self, cloud: Cloud) -> ReducedCloud: ...
