@@ -38,7 +38,9 @@ class _GPA(BaseEstimator):
         self._require_fitted()
         array = np.asarray(points)
         if array.ndim != 3 or len(array) != len(self.warps_):
-            raise InvalidObservations(f"points have shape {array.shape}; expected ({len(self.warps_)}, points, dimension)")
+            raise InvalidObservations(
+                f"points have shape {array.shape}; expected ({len(self.warps_)}, points, dimension)"
+            )
         return np.stack([warp(one) for warp, one in zip(self.warps_, array, strict=True)])
 
     def _deliver_poses(self, scene: Scene, gauge: Gauge) -> None:

@@ -90,6 +90,17 @@ def mean_pairwise_distance(points: Array) -> float:  # (s, d) -> mean over all p
     return float(total / (count * (count - 1)))
 
 
+def farthest_points(points: Array, count: int) -> IndexArray:  # (s, d) -> (count,)
+    """Indices of points spread over the cloud: each next one farthest from those before, from point 0."""
+    count = min(count, len(points))
+    chosen = np.zeros(count, dtype=np.intp)
+    distance = np.full(len(points), np.inf)
+    for i in range(1, count):
+        distance = np.minimum(distance, np.sum((points - points[chosen[i - 1]]) ** 2, axis=1))
+        chosen[i] = np.argmax(distance)
+    return chosen
+
+
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
     """A private copy that nobody can write to."""
     copy = np.array(array, dtype=dtype)

@@ -76,9 +76,7 @@ def fix_gauge(
         A = best_matrix(moments, blocks, best.rotations)
         return deliver(X @ A, clouds, best.rotations, best.iterations, best.ending)
     if modes is not None:
-        raise InvalidSetting(
-            f"scale_method {scale_method!r} belongs to modes='paper'; with more modes use 'refined'"
-        )
+        raise InvalidSetting(f"scale_method {scale_method!r} belongs to modes='paper'; with more modes use 'refined'")
     if scale_method == "closed-form":
         A = closed_form_matrix(moments, blocks, dimension)
     elif scale_method == "pairwise":

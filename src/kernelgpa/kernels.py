@@ -187,6 +187,4 @@ def gram_gradient(
 ) -> Array:  # (k, c, d), the gradient of gram(x) @ weights
     slope = kernel.slope(cdist(x / sigma, centres / sigma)) / sigma**2
     # differences first: slope grows like 1 / r at a kink, and x - z carries the digits
-    return np.stack(
-        [(slope * (x[:, j, None] - centres[None, :, j])) @ weights for j in range(x.shape[1])], axis=-1
-    )
+    return np.stack([(slope * (x[:, j, None] - centres[None, :, j])) @ weights for j in range(x.shape[1])], axis=-1)

@@ -78,7 +78,7 @@ class Observations:
         names = _names(clouds, n, "cloud")
         ids = _names(landmarks, m, "landmark")
         _check_points(array, names, ids)
-        visible = np.isfinite(array).all(axis=2)
+        visible = _finite(array)
         weight = _dense_weights(weights, visible, names, ids)
         visible &= weight > 0
         made = []
@@ -101,9 +101,7 @@ class Observations:
         """
         cloud_names = _names(names, len(clouds), "cloud")
         if weights is not None and len(weights) != len(clouds):
-            raise InvalidObservations(
-                f"{len(weights)} weight vectors for {len(clouds)} clouds; give one a cloud"
-            )
+            raise InvalidObservations(f"{len(weights)} weight vectors for {len(clouds)} clouds; give one a cloud")
         ids = [_cloud_ids(pair[1], name) for pair, name in zip(clouds, cloud_names, strict=True)]
         landmarks = _in_order(ids)
         position = {landmark: j for j, landmark in enumerate(landmarks)}
@@ -117,7 +115,7 @@ class Observations:
                 )
             _check_points(points[None], (name,), tuple(ids[t]))
             given = None if weights is None else np.asarray(weights[t])[None]
-            visible = np.isfinite(points).all(axis=1)
+            visible = _finite(points)
             weight = _dense_weights(given, visible[None], (name,), tuple(ids[t]))[0]
             keep = visible & (weight > 0)
             seen = np.array([position[j] for j in ids[t]], dtype=np.intp)[keep]
@@ -138,6 +136,10 @@ class Observations:
                 raise DegenerateCloud(
                     f"cloud {cloud.name!r} sees {len(cloud.seen)} landmarks; at least {self.dimension + 1} are "
                     f"needed in {self.dimension}D; drop the cloud or give it more landmarks"
+                )
+            if cloud.frame.rank == 0:
+                raise DegenerateCloud(
+                    f"cloud {cloud.name!r}: all its {len(cloud.seen)} points coincide at {cloud.points[0]}; drop the cloud"
                 )
         return self
 
@@ -252,9 +254,7 @@ def reweighted(observations: Observations, weights: npt.ArrayLike) -> Observatio
 def _cloud(name: Name, seen: IndexArray, points: Array, weights: Array, epsilon: float) -> Cloud:
     order = np.argsort(seen, kind="stable")
     spacing = epsilon * float(np.abs(points).max(initial=0.0))
-    return Cloud(
-        name, frozen(seen[order], np.intp), frozen(points[order]), frozen(weights[order]), spacing
-    )
+    return Cloud(name, frozen(seen[order], np.intp), frozen(points[order]), frozen(weights[order]), spacing)
 
 
 def _real(values: Any, what: str) -> tuple[Array, float]:
@@ -296,6 +296,11 @@ def _check_points(array: Array, names: tuple[Name, ...], ids: tuple[Name, ...]) 
             f"cloud {names[t]!r}, landmark {ids[j]!r}: NaN in some coordinates only, {array[t, j]} "
             f"({len(partly)} such points); give all coordinates, or NaN in every one if it was not seen"
         )
+
+
+def _finite(points: Array) -> BoolArray:  # (..., d) -> (...)
+    finite: BoolArray = np.isfinite(points).all(axis=-1)
+    return finite
 
 
 def _dense_weights(

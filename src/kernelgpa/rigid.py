@@ -31,7 +31,7 @@ from .gauge import (
     moments_of,
 )
 from .observations import Cloud, Observations
-from .rotations import Ending, climb, nearest
+from .rotations import Ending, Operator, climb, nearest
 from .spectral import Spectrum, smallest
 from .warps import AffineFamily
 
@@ -111,6 +111,11 @@ class RigidSystem:
     def operator(self, motions: Array) -> Array:
         return np.einsum("me,mtd->ted", self.map_of(motions), self._pull)
 
+    def resized(self, factors: Array) -> Operator:
+        """The operator with the clouds' sizes multiplied by ``factors`` (n,)."""
+        s = factors[:, None, None]
+        return lambda rotations: s * self.operator(s * rotations)
+
     def mutual_pull(self, rotations: Array) -> Array:  # (n, d, d) -> (n, n)
         """How far the clouds' sizes support each other: eq. 15 is sum_t s_t^2 |P_t|^2 - s' N s."""
         moved = np.einsum("mtd,ted->mte", self._pull, rotations)
@@ -141,8 +146,7 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
     rotations, factors = start, np.ones(len(clouds))
     iterations, ending = 0, Ending.LIMIT
     for _ in range(SIMILARITY_ROUNDS):
-        scaled = factors[:, None, None]
-        end = climb(lambda R, s=scaled: s * system.operator(s * R), rotations)
+        end = climb(system.resized(factors), rotations)
         rotations, iterations = end.rotations, iterations + end.iterations
         renewed = _best_factors(system, rotations, size)
         change = np.abs(renewed - factors).max()

@@ -84,9 +84,7 @@ def _alternation_step(operator: Operator, image: Array) -> tuple[Array, Array]:
     return rotations, operator(rotations)
 
 
-def _newton_step(
-    operator: Operator, rotations: Array, image: Array, gradient: Array
-) -> tuple[Array, Array] | None:
+def _newton_step(operator: Operator, rotations: Array, image: Array, gradient: Array) -> tuple[Array, Array] | None:
     """R exp(X) with X the maximiser of the second-order model, or None if that lowers f."""
     moved = nearest(rotations @ exponential(_newton_direction(operator, rotations, image, gradient)))
     moved_image = operator(moved)

@@ -52,8 +52,10 @@ def open_scene(observations: Observations) -> Scene:
     turned = mirrored(scene.start.spectrum, scene.restricted.clouds, observations.dimension)
     if len(turned):
         names = [observations.names[t] for t in turned]
-        _warn(f"{_listed('cloud', names)} mirror images of the others; left out of the map. If that is a "
-              "change of handedness in the data, negate one coordinate of them")
+        _warn(
+            f"{_listed('cloud', names)} mirror images of the others; left out of the map. If that is a "
+            "change of handedness in the data, negate one coordinate of them"
+        )
         scene = _scene(observations, np.setdiff1d(everyone, turned))
     _warn_of_unshared(scene)
     return scene
@@ -87,8 +89,9 @@ def _warn_of_unshared(scene: Scene) -> None:
     if never:
         _warn(f"{_listed('landmark', never)} seen by no cloud; NaN in the map")
     if once:
-        _warn(f"{_listed('landmark', once)} seen by one cloud only; placed by that cloud's warp, "
-              "without a say in the map")
+        _warn(
+            f"{_listed('landmark', once)} seen by one cloud only; placed by that cloud's warp, without a say in the map"
+        )
 
 
 def _listed(what: str, names: Sequence[Name]) -> str:

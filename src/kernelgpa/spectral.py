@@ -102,9 +102,7 @@ def _dense(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) -
     else:
         shifted = Q + SHIFT * total / m * np.eye(m)
         factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-        values, vectors = _lanczos(
-            lambda x: cho_solve(factor, x, check_finite=False), lambda x: Q @ x, m, wanted
-        )
+        values, vectors = _lanczos(lambda x: cho_solve(factor, x, check_finite=False), lambda x: Q @ x, m, wanted)
         solver = "dense: Cholesky and Lanczos"
     return Spectrum(values, vectors[:, :modes], total, dimension, solver)
 
@@ -132,9 +130,7 @@ def _thin(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) ->
     return Spectrum(values, vectors[:, :modes], total, dimension, "thin: Woodbury and Lanczos")
 
 
-def factorisation(
-    observations: Observations, clouds: Sequence[ReducedCloud], dimension: int, modes: int
-) -> Spectrum:
+def factorisation(observations: Observations, clouds: Sequence[ReducedCloud], dimension: int, modes: int) -> Spectrum:
     """The classical factorisation: left singular vectors of all clouds side by side.
 
     Instead of eigenvalues it reports the cost that each vector leaves, x' Q x.

@@ -90,7 +90,8 @@ class Warp:
     def _gradient(self, unit: Array) -> Array:
         gradient = np.repeat(self.coefficients[:-1].T[None], len(unit), axis=0)
         if self.kernel_part is not None:
-            gradient += gram_gradient(*self.kernel_part[:1], unit, *self.kernel_part[1:])
+            kernel, centres, sigma, weights = self.kernel_part
+            gradient += gram_gradient(kernel, unit, centres, sigma, weights)
         return gradient
 
     def _batches(self, count: int) -> list[slice]:
@@ -102,8 +103,7 @@ class Warp:
         d = self.coefficients.shape[1]
         if array.ndim != 2 or array.shape[1] != d or array.dtype.kind not in "fiub":
             raise InvalidObservations(
-                f"points to warp have shape {array.shape} and type {array.dtype}; "
-                f"expected (points, {d}) real numbers"
+                f"points to warp have shape {array.shape} and type {array.dtype}; expected (points, {d}) real numbers"
             )
         return array.astype(np.float64)
 

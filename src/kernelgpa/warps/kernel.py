@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
 
 from ..errors import InvalidSetting, NumericalFailure
-from ..frames import Array, IndexArray, mean_pairwise_distance, orthonormal_affine
+from ..frames import Array, IndexArray, farthest_points, mean_pairwise_distance, orthonormal_affine
 from ..kernels import KERNELS, Kernel, gram
 from ..observations import Cloud
 from .base import KernelPart, ReducedCloud, Warp
@@ -74,17 +74,6 @@ class DualCloud:
         return Warp(self._cloud.frame, self._to_affine @ targets, part)
 
 
-def farthest_points(points: Array, count: int) -> IndexArray:  # (s, d) -> (count,)
-    """Indices of points spread over the cloud: each next one farthest from those before, from point 0."""
-    count = min(count, len(points))
-    chosen = np.zeros(count, dtype=np.intp)
-    distance = np.full(len(points), np.inf)
-    for i in range(1, count):
-        distance = np.minimum(distance, np.sum((points - points[chosen[i - 1]]) ** 2, axis=1))
-        chosen[i] = np.argmax(distance)
-    return chosen
-
-
 def _factorise(K: Array, ridge: Array, cloud: Cloud) -> Array:
     matrix = K.copy()
     matrix[np.diag_indices_from(matrix)] += ridge
@@ -112,5 +101,3 @@ def _require_positive(K: Array, cloud: Cloud) -> None:
             f"kernel: on cloud {cloud.name!r} the kernel matrix has eigenvalue {values[0]:.3g} "
             f"(largest {values[-1]:.3g}); use a positive definite function of distance / sigma"
         )
-
-

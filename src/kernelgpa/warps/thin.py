@@ -100,5 +100,3 @@ class ThinCloud:
         T = self._affine.columns
         once = columns - T @ (T.T @ columns)
         return once - T @ (T.T @ once)  # twice, so that Q_t 1 = 0 to the last digit
-
-
