@@ -101,6 +101,11 @@ def farthest_points(points: Array, count: int) -> IndexArray:  # (s, d) -> (coun
     return chosen
 
 
+def finite_rows(points: Array) -> BoolArray:  # (..., d) -> (...)
+    """Which points have only finite coordinates."""
+    return np.asarray(np.isfinite(points).all(axis=-1), dtype=np.bool_)
+
+
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
     """A private copy that nobody can write to."""
     copy = np.array(array, dtype=dtype)

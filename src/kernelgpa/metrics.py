@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidObservations
-from .frames import Array, BoolArray
+from .frames import Array, finite_rows
 
 
 def mean_map(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k, d)
@@ -33,7 +33,7 @@ def consistency(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k,)
 
 
 def _sums(array: Array) -> tuple[Array, Array]:
-    seen: BoolArray = np.isfinite(array).all(axis=2)
+    seen = finite_rows(array)
     return np.where(seen[:, :, None], array, 0.0).sum(axis=0), seen.sum(axis=0).astype(np.float64)
 
 

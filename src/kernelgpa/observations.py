@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import DegenerateCloud, InvalidObservations
-from .frames import Array, BoolArray, Frame, IndexArray, frame_of, frozen
+from .frames import Array, BoolArray, Frame, IndexArray, finite_rows, frame_of, frozen
 
 Name = Hashable
 
@@ -78,7 +78,7 @@ class Observations:
         names = _names(clouds, n, "cloud")
         ids = _names(landmarks, m, "landmark")
         _check_points(array, names, ids)
-        visible = _finite(array)
+        visible = finite_rows(array)
         weight = _dense_weights(weights, visible, names, ids)
         visible &= weight > 0
         made = []
@@ -115,7 +115,7 @@ class Observations:
                 )
             _check_points(points[None], (name,), tuple(ids[t]))
             given = None if weights is None else np.asarray(weights[t])[None]
-            visible = _finite(points)
+            visible = finite_rows(points)
             weight = _dense_weights(given, visible[None], (name,), tuple(ids[t]))[0]
             keep = visible & (weight > 0)
             seen = np.array([position[j] for j in ids[t]], dtype=np.intp)[keep]
@@ -139,7 +139,8 @@ class Observations:
                 )
             if cloud.frame.rank == 0:
                 raise DegenerateCloud(
-                    f"cloud {cloud.name!r}: all its {len(cloud.seen)} points coincide at {cloud.points[0]}; drop the cloud"
+                    f"cloud {cloud.name!r}: all its {len(cloud.seen)} points coincide at {cloud.points[0]}; "
+                    "drop the cloud"
                 )
         return self
 
@@ -296,11 +297,6 @@ def _check_points(array: Array, names: tuple[Name, ...], ids: tuple[Name, ...]) 
             f"cloud {names[t]!r}, landmark {ids[j]!r}: NaN in some coordinates only, {array[t, j]} "
             f"({len(partly)} such points); give all coordinates, or NaN in every one if it was not seen"
         )
-
-
-def _finite(points: Array) -> BoolArray:  # (..., d) -> (...)
-    finite: BoolArray = np.isfinite(points).all(axis=-1)
-    return finite
 
 
 def _dense_weights(
