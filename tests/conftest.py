@@ -1,0 +1,40 @@
+"""Scenes that every test can use, and Hypothesis in a repeatable mode."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+matplotlib.use("Agg")
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
+
+
+def scene(n=6, m=40, d=3, bend=0.05, hidden=0.3, seed=0, noise=0.0):
+    """(points, template): a random blob of size about 1, bent smoothly, turned, moved and partly hidden."""
+    rng = np.random.default_rng(seed)
+    template = rng.standard_normal((m, d)) * np.array([1.0, 0.7, 0.5])[:d]
+    points = np.empty((n, m, d))
+    for t in range(n):
+        slope, phase = rng.standard_normal((d, d)), rng.uniform(0, 2 * np.pi, d)
+        bent = template + bend * np.sin(template @ slope.T + phase) + noise * rng.standard_normal((m, d))
+        points[t] = bent @ random_rotation(d, rng).T + rng.standard_normal(d)
+    unseen = rng.random((n, m)) < hidden
+    unseen[:2, unseen.all(axis=0) | (unseen.sum(axis=0) == n - 1)] = False
+    points[unseen] = np.nan
+    return points, template
+
+
+def random_rotation(d, rng):
+    q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    q[:, 0] *= np.linalg.det(q)
+    return q
+
+
+@pytest.fixture(params=[2, 3], ids=["2D", "3D"])
+def dimension(request):
+    return request.param
