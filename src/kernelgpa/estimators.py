@@ -60,7 +60,7 @@ class _GPA(BaseEstimator):
         self.warps_ = warps
         self.map_ = np.full((len(observations.landmarks), observations.dimension), np.nan)
         self.map_[scene.landmarks] = self.gauge_.map
-        alone = observations.counts == 1
+        alone = scene.counts == 1
         for t in scene.part:
             cloud = observations.clouds[t]
             once = alone[cloud.seen]
@@ -193,13 +193,20 @@ class AffineGPA(_DeformableGPA):
     def _family(self) -> Family:
         if self.method not in ("spectral", "svd"):
             raise InvalidSetting(f"method is {self.method!r}; expected 'spectral' or 'svd'")
+        if self.method == "svd" and self.modes not in ("auto", "paper"):
+            raise InvalidSetting(f"modes is {self.modes!r}; method='svd' has its own, use 'auto' or 'paper'")
         return AffineFamily()
+
+    def _mode_count(self, scene: Scene) -> int | None:
+        if self.method == "svd" and self.modes != "paper":
+            return scene.rank  # the classical factorisation keeps as many vectors as dimensions
+        return super()._mode_count(scene)
 
     def _spectrum(self, scene: Scene, reduced: list[ReducedCloud]) -> Spectrum:
         spectrum = super()._spectrum(scene, reduced)
         if self.method == "spectral":
             return spectrum
-        return factorisation(scene.core, [reduced[t] for t in scene.part], scene.rank, spectrum.vectors.shape[1])
+        return factorisation(scene.core, [reduced[t] for t in scene.part], scene.rank)
 
 
 class TPSGPA(_DeformableGPA):

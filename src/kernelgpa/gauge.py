@@ -80,8 +80,7 @@ def fix_gauge(
     if scale_method == "closed-form":
         A = closed_form_matrix(moments, blocks, dimension)
     elif scale_method == "pairwise":
-        A = np.zeros((rank, dimension))
-        A[range(rank), range(rank)] = pairwise_scales(clouds, len(X))[:rank]
+        A = principal_mix(moments, blocks, dimension) * pairwise_scales(clouds, len(X))
     else:
         raise InvalidSetting(f"scale_method {scale_method!r} is unknown; use one of {SCALE_METHODS}")
     A, rotations = _right_handed(moments, A)
@@ -129,14 +128,28 @@ def eliminated(moments: Moments, blocks: list[Block]) -> Operator:
 
 def closed_form_matrix(moments: Moments, blocks: list[Block], dimension: int) -> Array:  # (k, d)
     """sqrt(Lambda) R_g from the mean of (P_t X_t^+)'(P_t X_t^+)  (theory, eq. 13)."""
-    ratio = np.swapaxes(np.linalg.pinv(moments.modes, hermitian=True) @ np.swapaxes(moments.cross, 1, 2), 1, 2)
-    ranks = np.linalg.matrix_rank(ratio)
-    whole = ratio[ranks == ranks.max()]  # a flat cloud among bodies says nothing of the third scale
-    mean = np.mean(np.swapaxes(whole, 1, 2) @ whole, axis=0)
+    mean = _mean_square_ratio(moments)
     A = np.zeros((mean.shape[0], dimension))
     for rows, columns in blocks:
         A[np.ix_(rows, columns)] = np.real(sqrtm(mean[np.ix_(rows, rows)]))
     return A
+
+
+def principal_mix(moments: Moments, blocks: list[Block], dimension: int) -> Array:  # (k, d)
+    """R_g alone: inside a block of coinciding eigenvalues the axes of the closed form, widest first."""
+    mean = _mean_square_ratio(moments)
+    mix = np.zeros((mean.shape[0], dimension))
+    for rows, columns in blocks:
+        mix[np.ix_(rows, columns)] = np.linalg.eigh(mean[np.ix_(rows, rows)])[1][:, ::-1]
+    return mix
+
+
+def _mean_square_ratio(moments: Moments) -> Array:  # (k, k)
+    """The mean of (P_t X_t^+)'(P_t X_t^+)."""
+    ratio = np.swapaxes(np.linalg.pinv(moments.modes, hermitian=True) @ np.swapaxes(moments.cross, 1, 2), 1, 2)
+    ranks = np.linalg.matrix_rank(ratio)
+    whole = ratio[ranks == ranks.max()]  # a flat cloud among bodies says nothing of the third scale
+    return np.mean(np.swapaxes(whole, 1, 2) @ whole, axis=0)
 
 
 def pairwise_scales(clouds: Sequence[Cloud], m: int) -> Array:  # (d,), descending

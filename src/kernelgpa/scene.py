@@ -33,8 +33,11 @@ class Scene:
     @property
     def core(self) -> Observations:
         """The clouds and landmarks that take part."""
-        clouds = tuple(self.restricted.clouds[t] for t in self.part)
-        return Observations(clouds, self.restricted.landmarks, self.restricted.dimension)
+        return _sound(self.restricted, self.part)
+
+    @property
+    def counts(self) -> IndexArray:  # (m,) clouds that take part and see each landmark of all
+        return _sound(self.observations, self.part).counts
 
     @property
     def rank(self) -> int:
@@ -51,25 +54,27 @@ def open_scene(observations: Observations) -> Scene:
     scene = _scene(observations, everyone)
     turned = mirrored(scene.start.spectrum, scene.restricted.clouds, observations.dimension)
     if len(turned):
-        names = [observations.names[t] for t in turned]
-        _warn(
-            f"{_listed('cloud', names)} mirror images of the others; left out of the map. If that is a "
-            "change of handedness in the data, negate one coordinate of them"
-        )
+        _warn(_mirror_message([observations.names[t] for t in turned]))
         scene = _scene(observations, np.setdiff1d(everyone, turned))
-    _warn_of_unshared(scene)
+    for message in _unshared_messages(scene):
+        _warn(message)
     return scene
 
 
 def _scene(observations: Observations, part: IndexArray) -> Scene:
     if len(part) < 2:
         raise InvalidObservations("only one cloud is left once mirror images are taken out; check the data's hand")
-    sound = Observations(tuple(observations.clouds[t] for t in part), observations.landmarks, observations.dimension)
+    sound = _sound(observations, part)
     landmarks = np.flatnonzero(sound.counts >= 2)
     core = sound.select(landmarks)
     _require_points(core)
     require_tied(core)
     return Scene(observations, landmarks, observations.select(landmarks), part, affine_start(core))
+
+
+def _sound(observations: Observations, part: IndexArray) -> Observations:
+    clouds = tuple(observations.clouds[t] for t in part)
+    return Observations(clouds, observations.landmarks, observations.dimension)
 
 
 def _require_points(core: Observations) -> None:
@@ -81,17 +86,26 @@ def _require_points(core: Observations) -> None:
             )
 
 
-def _warn_of_unshared(scene: Scene) -> None:
-    counts = scene.observations.counts
+def _mirror_message(names: Sequence[Name]) -> str:
+    image = "a mirror image" if len(names) == 1 else "mirror images"
+    return (
+        f"{_listed('cloud', names)} {image} of the others; left out of the map. If the data changed hands, "
+        "negate one coordinate there"
+    )
+
+
+def _unshared_messages(scene: Scene) -> list[str]:
     names = scene.observations.landmarks
-    never = [names[j] for j in np.flatnonzero(counts == 0)]
-    once = [names[j] for j in np.flatnonzero(counts == 1)]
+    never = [names[j] for j in np.flatnonzero(scene.counts == 0)]
+    once = [names[j] for j in np.flatnonzero(scene.counts == 1)]
+    messages = []
     if never:
-        _warn(f"{_listed('landmark', never)} seen by no cloud; NaN in the map")
+        messages.append(f"{_listed('landmark', never)} seen by no cloud that takes part; NaN in the map")
     if once:
-        _warn(
+        messages.append(
             f"{_listed('landmark', once)} seen by one cloud only; placed by that cloud's warp, without a say in the map"
         )
+    return messages
 
 
 def _listed(what: str, names: Sequence[Name]) -> str:

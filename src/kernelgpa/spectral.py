@@ -130,7 +130,7 @@ def _thin(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) ->
     return Spectrum(values, vectors[:, :modes], total, dimension, "thin: Woodbury and Lanczos")
 
 
-def factorisation(observations: Observations, clouds: Sequence[ReducedCloud], dimension: int, modes: int) -> Spectrum:
+def factorisation(observations: Observations, clouds: Sequence[ReducedCloud], dimension: int) -> Spectrum:
     """The classical factorisation: left singular vectors of all clouds side by side.
 
     Instead of eigenvalues it reports the cost that each vector leaves, x' Q x.
@@ -141,11 +141,11 @@ def factorisation(observations: Observations, clouds: Sequence[ReducedCloud], di
         )
     centred = [cloud.points - cloud.points.mean(axis=0) for cloud in observations.clouds]
     left = np.linalg.svd(np.hstack(centred), full_matrices=False)[0]
-    X = left[:, : min(modes + 1, left.shape[1])]
+    X = left[:, : observations.dimension + 1]
     forms = [cloud.form() for cloud in clouds]
     values = np.einsum("mk,mk->k", X, sum(forms) @ X)
     total = float(sum(np.trace(form) for form in forms))
-    return Spectrum(values, X[:, :modes], total, dimension, "classical factorisation")
+    return Spectrum(values, X[:, :dimension], total, dimension, "classical factorisation")
 
 
 def _woodbury(diagonal: Array, B: Array, lift: float) -> Apply:

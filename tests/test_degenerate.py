@@ -1,0 +1,183 @@
+"""Where the null space hides: each case is refused by name, or handled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from conftest import random_rotation, scene
+from kernelgpa import (
+    TPSGPA,
+    AffineGPA,
+    DegenerateCloud,
+    InvalidObservations,
+    KernelGPA,
+    KernelGPAWarning,
+    RigidGPA,
+    WeaklyTied,
+)
+
+MODELS = [
+    RigidGPA(),
+    RigidGPA(scaling=True),
+    AffineGPA(),
+    AffineGPA(modes="paper"),
+    TPSGPA(control_points=3),
+    TPSGPA(control_points=3, modes="paper"),
+    KernelGPA(),
+    KernelGPA(modes="paper"),
+    KernelGPA(modes="paper", scale_method="closed-form"),
+    KernelGPA(modes="paper", scale_method="pairwise"),
+    KernelGPA(inducing=12),
+]
+every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
+
+
+def posed(gpa, points):
+    factors = getattr(gpa, "factors_", np.ones(len(points)))
+    return factors[:, None, None] * np.einsum("tij,tmj->tmi", gpa.rotations_, points) + gpa.translations_[:, None]
+
+
+def embedded(flat, rng):
+    """Clouds of a plane (or a line) as a body in the next dimension sees them."""
+    n, m, d = flat.shape
+    raised = np.concatenate([flat, np.zeros((n, m, 1))], axis=2)
+    return np.stack([p @ random_rotation(d + 1, rng).T + rng.standard_normal(d + 1) for p in raised])
+
+
+@every_model
+def test_exact_rigid_copies_give_an_exact_map(model, dimension):
+    points, template = scene(d=dimension, bend=0.0, seed=3)
+    gpa = model.fit(points)
+    size = np.sqrt(np.mean(np.sum(gpa.map_**2, axis=1)))
+    assert np.nanmax(np.abs(posed(gpa, points) - gpa.map_)) < 1e-8 * size
+    assert np.nanmax(np.abs(gpa.transform_clouds(points) - gpa.map_)) < 1e-8 * size
+    assert_allclose(gpa.scales_, np.linalg.svd(template - template.mean(axis=0), compute_uv=False), rtol=1e-8)
+
+
+@every_model
+def test_a_plane_of_clouds_gives_a_flat_map(model):
+    flat, _ = scene(d=2, seed=5)
+    gpa = model.fit(embedded(flat, np.random.default_rng(0)))
+    assert abs(gpa.scales_[-1]) < 1e-12 * gpa.scales_[0]
+    assert_allclose(np.linalg.det(gpa.rotations_), 1, rtol=1e-12)
+    in_the_plane = model.fit(flat)
+    if not isinstance(model, TPSGPA):  # its spline is another one in the plane
+        assert_allclose(gpa.scales_[:2], in_the_plane.scales_, rtol=1e-6)
+
+
+@every_model
+def test_a_line_of_clouds_in_the_plane_gives_a_straight_map(model):
+    rng = np.random.default_rng(1)
+    along = rng.standard_normal(30)
+    lines = np.stack([(along + 0.03 * np.sin(3 * along + t))[:, None] for t in range(5)])
+    gpa = model.fit(embedded(lines, rng))
+    assert abs(gpa.scales_[-1]) < 1e-12 * gpa.scales_[0]
+    assert_allclose(gpa.scales_[0], np.linalg.norm(along - along.mean()), rtol=0.05)
+
+
+@every_model
+def test_one_flat_cloud_among_bodies_is_placed_in_the_body(model):
+    points, _ = scene(d=3, seed=8, hidden=0.0, n=6, m=60, bend=0.0)
+    flat_landmarks = np.arange(15)
+    rng = np.random.default_rng(0)
+    points[:, flat_landmarks, :] = points[:, flat_landmarks, :]
+    body = points[0].copy()
+    body[flat_landmarks, 2] = 0.3  # fifteen landmarks of the template lie in one plane
+    points = np.stack([body @ random_rotation(3, rng).T + rng.standard_normal(3) for _ in range(6)])
+    points[5, 15:] = np.nan  # and the last cloud saw only those
+    gpa = model.fit(points)
+    size = np.abs(gpa.map_).max()
+    assert np.nanmax(np.abs(posed(gpa, points) - gpa.map_)) < 1e-8 * size
+
+
+@every_model
+def test_mirror_images_are_reported_and_stay_out_of_the_map(model, dimension):
+    points, _ = scene(n=7, d=dimension, hidden=0.2, seed=2)
+    alone = model.fit(np.delete(points, 3, axis=0)).map_
+    turned = points.copy()
+    turned[3, :, 0] *= -1
+    with pytest.warns(KernelGPAWarning, match="cloud 3 is a mirror image"):
+        gpa = model.fit(turned)
+    assert gpa.mirrored_ == [3]
+    assert_allclose(gpa.map_, alone, atol=1e-12 * np.abs(alone).max())
+    assert_allclose(np.linalg.det(gpa.rotations_), 1, rtol=1e-12)
+
+
+def test_a_sheet_bent_up_and_down_is_no_mirror_image():
+    rng = np.random.default_rng(0)
+    plane = rng.uniform(-1, 1, (50, 2))
+    bends = [0.1, -0.1, 0.08, -0.08, 0.05]
+    points = np.stack([np.column_stack([plane, b * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for b in bends])
+    assert KernelGPA().fit(points).mirrored_ == []
+
+
+@every_model
+def test_a_landmark_nobody_saw_is_nan_in_the_map(model, dimension):
+    points, _ = scene(d=dimension, seed=4)
+    without = model.fit(np.delete(points, 7, axis=1)).map_
+    points[:, 7] = np.nan
+    with pytest.warns(KernelGPAWarning, match="landmark 7 is seen by no cloud"):
+        gpa = model.fit(points)
+    assert np.isnan(gpa.map_[7]).all()
+    assert np.array_equal(np.delete(gpa.map_, 7, axis=0), without)
+
+
+@every_model
+def test_a_landmark_seen_once_is_placed_by_that_cloud_without_a_say(model, dimension):
+    points, _ = scene(d=dimension, seed=4)
+    without = model.fit(np.delete(points, 7, axis=1)).map_
+    seen = points[~np.isnan(points[:, 7, 0]), 7][0]
+    points[:, 7] = np.nan
+    points[2, 7] = seen
+    with pytest.warns(KernelGPAWarning, match="landmark 7 is seen by one cloud only"):
+        gpa = model.fit(points)
+    assert np.array_equal(np.delete(gpa.map_, 7, axis=0), without)
+    assert_allclose(gpa.map_[7], gpa.transform(points[2, [7]], 2)[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("shared", [0, 1, 2, 3])
+@every_model
+def test_groups_that_share_too_few_landmarks_are_listed(model, shared):
+    points, _ = scene(n=6, m=40, d=3, hidden=0.0, seed=1)
+    points[:3, 20 + shared :] = np.nan
+    points[3:, :20] = np.nan
+    with pytest.raises(WeaklyTied, match="2 groups") as caught:
+        model.fit(points)
+    assert caught.value.groups == [[0, 1, 2], [3, 4, 5]]
+
+
+@every_model
+def test_four_shared_landmarks_are_enough_unless_they_lie_in_a_plane(model):
+    points, _ = scene(n=6, m=40, d=3, hidden=0.0, seed=1, bend=0.0)
+    points[:3, 24:] = np.nan
+    points[3:, :20] = np.nan
+    gpa = model.fit(points)
+    assert np.nanmax(np.abs(posed(gpa, points) - gpa.map_)) < 1e-8 * np.abs(gpa.map_).max()
+    points[:, 23] = points[:, 20] + points[:, 21] - points[:, 22]
+    with pytest.raises(WeaklyTied):
+        model.fit(points)
+
+
+def test_a_cloud_that_shares_too_little_is_named():
+    points, _ = scene(n=5, m=30, d=3, hidden=0.0)
+    points[:4, 10:20] = np.nan
+    points[4] = np.where(np.arange(30)[:, None] < 8, np.nan, points[4])
+    points[4, 20:] = np.nan
+    with pytest.raises(DegenerateCloud, match="cloud 4 shares 2 landmarks"):
+        KernelGPA().fit(points)
+
+
+def test_warps_that_deform_need_one_landmark_more_than_a_simplex():
+    points, _ = scene(n=4, m=4, d=3, hidden=0.0, bend=0.0)
+    with pytest.raises(InvalidObservations, match="at least 5"):
+        KernelGPA().fit(points)
+    gpa = RigidGPA().fit(points)
+    assert np.abs(posed(gpa, points) - gpa.map_).max() < 1e-8
+
+
+def test_two_clouds_are_enough(dimension):
+    points, _ = scene(n=2, m=30, d=dimension, hidden=0.0)
+    for model in MODELS:
+        assert np.isfinite(model.fit(points).map_).all()

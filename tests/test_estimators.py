@@ -1,0 +1,165 @@
+"""What users hold: scikit-learn's conventions, names, settings, and results that can be used again."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from conftest import scene
+from kernelgpa import (
+    TPSGPA,
+    AffineGPA,
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPA,
+    KernelGPAError,
+    NotFitted,
+    NumericalFailure,
+    Observations,
+    RigidGPA,
+)
+from kernelgpa.kernels import Gaussian
+
+MODELS = [RigidGPA(), AffineGPA(), TPSGPA(control_points=3), KernelGPA(), KernelGPA(inducing=10)]
+every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
+
+
+@every_model
+def test_the_constructor_only_stores_and_clone_copies_settings(model):
+    fitted = model.fit(scene()[0])
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert not [name for name in vars(copy) if name.endswith("_")]
+
+
+@every_model
+def test_every_fitted_name_has_its_shape(model, dimension):
+    points, _ = scene(n=6, m=40, d=dimension)
+    gpa = model.fit(points)
+    assert gpa.map_.shape == (40, dimension)
+    assert gpa.scales_.shape == (dimension,)
+    assert gpa.rotations_.shape == (6, dimension, dimension)
+    assert gpa.translations_.shape == (6, dimension)
+    assert gpa.eigenvalues_.shape == (dimension + 1,)
+    assert len(gpa.warps_) == 6
+
+
+@every_model
+def test_array_list_and_observations_give_the_same_map(model):
+    points, _ = scene()
+    seen = ~np.isnan(points[:, :, 0])
+    pairs = [(points[t, seen[t]], np.flatnonzero(seen[t])) for t in range(len(points))]
+    from_array = model.fit(points).map_
+    assert np.array_equal(model.fit(pairs).map_, from_array)
+    assert np.array_equal(model.fit(Observations.from_array(points)).map_, from_array)
+
+
+def test_clouds_are_called_by_name_or_index():
+    points, _ = scene()
+    observations = Observations.from_array(points, clouds=list("abcdef"))
+    gpa = KernelGPA().fit(observations)
+    query = np.zeros((2, 3))
+    assert np.array_equal(gpa.transform(query, "c"), gpa.transform(query, 2))
+    assert np.array_equal(gpa.transform(query, -1), gpa.transform(query, "f"))
+    with pytest.raises(InvalidObservations, match="no cloud 'z'"):
+        gpa.transform(query, "z")
+
+
+@every_model
+def test_a_pickled_result_warps_the_same(model):
+    gpa = model.fit(scene()[0])
+    query = np.random.default_rng(0).standard_normal((5, 3))
+    assert np.array_equal(pickle.loads(pickle.dumps(gpa)).transform(query, 1), gpa.transform(query, 1))
+
+
+@every_model
+def test_weights_pull_the_map_towards_what_they_favour(model):
+    points, template = scene(n=8, m=40, hidden=0.0, seed=3, bend=0.0)
+    rng = np.random.default_rng(0)
+    noisy = points.copy()
+    noisy[:, :20] += 0.2 * rng.standard_normal((8, 20, 3))
+    weights = np.where(np.arange(40) < 20, 1 / 0.2**2, 1e4)
+
+    def error(gpa):  # of the shape that the accurate landmarks make
+        truth, found = (x[20:] - x[20:].mean(axis=0) for x in (template, gpa.map_))
+        left, _, right = np.linalg.svd(found.T @ truth)
+        return np.linalg.norm(found @ left @ right - truth)
+
+    unweighted = error(model.fit(noisy))
+    assert error(model.fit(noisy, weights=weights / weights.mean())) < 0.5 * unweighted
+
+
+def test_equal_weights_change_nothing_for_rigid_and_affine():
+    points, _ = scene()
+    for model in (RigidGPA(), AffineGPA(), AffineGPA(modes="paper")):
+        plain = model.fit(points).map_
+        heavy = model.fit(points, weights=np.full(40, 7.0)).map_
+        assert_allclose(heavy, plain, atol=1e-10 * np.abs(plain).max())
+
+
+@every_model
+def test_an_unfitted_model_says_so(model):
+    with pytest.raises(NotFitted, match="call fit"):
+        clone(model).transform(np.zeros((1, 3)), 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (KernelGPA(kernel="cubic"), "kernel 'cubic' is unknown"),
+        (KernelGPA(bandwidth=0), "bandwidth is 0"),
+        (KernelGPA(bandwidth="wide"), "bandwidth is 'wide'"),
+        (KernelGPA(smoothing=-1.0), "smoothing is -1.0"),
+        (KernelGPA(smoothing=np.nan), "smoothing is nan"),
+        (KernelGPA(modes="many"), "modes is 'many'"),
+        (KernelGPA(modes=2), "between 3 and 38"),
+        (KernelGPA(modes=39), "between 3 and 38"),
+        (KernelGPA(scale_method="guess"), "scale_method is 'guess'"),
+        (KernelGPA(scale_method="pairwise"), "belongs to modes='paper'"),
+        (KernelGPA(inducing=0), "inducing is 0"),
+        (TPSGPA(control_points=1), "control_points is 1"),
+        (TPSGPA(smoothing=None), "smoothing is None"),
+        (AffineGPA(method="qr"), "method is 'qr'"),
+        (AffineGPA(method="svd", modes=7), "method='svd' has its own"),
+        (AffineGPA(method="svd"), "every landmark seen by every cloud"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else repr(value),
+)
+def test_bad_settings_are_named_with_what_was_expected(model, words):
+    with pytest.raises(KernelGPAError, match=words):
+        model.fit(scene()[0])
+
+
+def test_a_smoothing_that_double_precision_cannot_carry_is_refused():
+    with pytest.raises(NumericalFailure, match="raise smoothing or lower bandwidth"):
+        KernelGPA(bandwidth=100.0, smoothing=1e-18).fit(scene(hidden=0.0)[0])
+
+
+@pytest.mark.parametrize("points", [np.zeros((2, 4)), np.zeros((5, 2)), [["a", "b", "c"]], np.zeros(3)], ids=str)
+def test_points_to_warp_are_checked(points):
+    gpa = KernelGPA().fit(scene()[0])
+    with pytest.raises(InvalidObservations, match="points to warp"):
+        gpa.transform(points, 0)
+
+
+def test_unseen_query_points_stay_unseen():
+    points, _ = scene()
+    warped = KernelGPA().fit(points).transform_clouds(points)
+    assert np.array_equal(np.isnan(warped), np.isnan(points))
+
+
+def test_a_user_function_is_a_kernel():
+    points, _ = scene()
+    by_name = KernelGPA(kernel="gaussian").fit(points).map_
+    assert_allclose(KernelGPA(kernel=lambda r: np.exp(-(r**2) / 2)).fit(points).map_, by_name, rtol=1e-12)
+    assert np.array_equal(KernelGPA(kernel=Gaussian()).fit(points).map_, by_name)
+
+
+def test_settings_errors_are_value_errors():
+    with pytest.raises(ValueError, match="bandwidth"):
+        KernelGPA(bandwidth=-1).fit(scene()[0])
+    assert issubclass(InvalidSetting, KernelGPAError)

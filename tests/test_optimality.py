@@ -1,0 +1,160 @@
+"""No perturbation of any parameter lowers its stated cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import expm
+from scipy.optimize import minimize
+
+from conftest import scene
+from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from kernelgpa.estimators import open_scene
+from kernelgpa.observations import as_observations
+
+DEFORMABLE = [
+    AffineGPA(modes="paper"),
+    TPSGPA(control_points=3, modes="paper"),
+    KernelGPA(modes="paper"),
+    AffineGPA(),
+    KernelGPA(modes=8),
+]
+every_deformable = pytest.mark.parametrize("model", DEFORMABLE, ids=repr)
+
+
+def total_form(model, points):
+    """Q, accumulated plainly."""
+    scene_ = open_scene(as_observations(points))
+    m = len(scene_.landmarks)
+    Q = np.zeros((m, m))
+    for cloud in model._reduce(model._family(), scene_):
+        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
+    return Q
+
+
+def rigid_cost(points, rotations, translations, places, factors=None):
+    factors = np.ones(len(points)) if factors is None else factors
+    moved = factors[:, None, None] * np.einsum("tij,tmj->tmi", rotations, points) + translations[:, None]
+    return np.nansum((moved - places) ** 2)
+
+
+def turned(rotations, tangents):
+    return np.stack([R @ expm(x - x.T) for R, x in zip(rotations, tangents, strict=True)])
+
+
+@pytest.mark.parametrize("model", DEFORMABLE[:3], ids=repr)
+def test_no_map_under_the_constraints_costs_less_than_the_papers(model, dimension):
+    points, _ = scene(d=dimension, seed=1, hidden=0.2)
+    gpa = model.fit(points)
+    Q = total_form(model, points)
+    cost = np.trace(gpa.map_.T @ Q @ gpa.map_)
+    rng = np.random.default_rng(0)
+    for size in (1e-6, 1e-4, 1e-2, 1.0):
+        for _ in range(20):
+            other = gpa.map_ / gpa.scales_ + size * rng.standard_normal(gpa.map_.shape)
+            other -= other.mean(axis=0)
+            left, _, right = np.linalg.svd(other, full_matrices=False)
+            other = left @ right * gpa.scales_  # M1 = 0 and M'M = Lambda again
+            assert np.trace(other.T @ Q @ other) >= cost * (1 - 1e-9)
+
+
+@every_deformable
+def test_eigenvalues_are_the_cost_of_their_axes(model, dimension):
+    points, _ = scene(d=dimension, seed=1, hidden=0.2)
+    gpa = model.fit(points)
+    Q = total_form(model, points)
+    X = gpa.spectrum_.vectors
+    assert_allclose(np.diag(X.T @ Q @ X), gpa.spectrum_.values[: X.shape[1]], rtol=1e-7)
+    full = np.linalg.eigvalsh(Q)[1:]
+    assert_allclose(gpa.eigenvalues_, full[: dimension + 1], rtol=1e-7)
+
+
+@every_deformable
+def test_no_scales_rotations_or_mix_of_modes_fit_the_clouds_better(model, dimension):
+    points, _ = scene(d=dimension, seed=2, hidden=0.2)
+    gpa = model.fit(points)
+    X = gpa.spectrum_.vectors
+    paper = model.modes == "paper"
+    A = np.linalg.lstsq(X, gpa.map_, rcond=None)[0]
+    assert_allclose(X @ A, gpa.map_, atol=1e-9 * np.abs(gpa.map_).max())  # the map lies in the span of its modes
+    cost = rigid_cost(points, gpa.rotations_, gpa.translations_, gpa.map_)
+    assert_allclose(cost, gpa.gauge_.cost, rtol=1e-9)
+    rng = np.random.default_rng(0)
+    for size in (1e-5, 1e-3, 1e-1):
+        for _ in range(20):
+            tangents = size * rng.standard_normal(gpa.rotations_.shape)
+            moves = size * rng.standard_normal(gpa.translations_.shape)
+            change = np.abs(A) * 0 + size * np.abs(A).max() * rng.standard_normal(A.shape)
+            if paper:  # scales only: each eigenvector keeps its axis
+                change = A * size * rng.standard_normal(dimension)
+            for R, t, B in (
+                (turned(gpa.rotations_, tangents), gpa.translations_, A),
+                (gpa.rotations_, gpa.translations_ + moves, A),
+                (gpa.rotations_, gpa.translations_, A + change),
+                (turned(gpa.rotations_, tangents), gpa.translations_ + moves, A + change),
+            ):
+                assert rigid_cost(points, R, t, X @ B) >= cost * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("scaling", [False, True])
+def test_a_general_optimiser_finds_no_better_rigid_registration(scaling):
+    points, _ = scene(n=4, m=12, d=2, seed=3, hidden=0.2, bend=0.2)
+    gpa = RigidGPA(scaling=scaling).fit(points)
+    cost = rigid_cost(points, gpa.rotations_, gpa.translations_, gpa.map_, gpa.factors_)
+    visible = ~np.isnan(points[:, :, 0])
+    own = np.array([np.sum((p[v] - p[v].mean(axis=0)) ** 2) for p, v in zip(points, visible, strict=True)])
+
+    def objective(x):
+        angle, moves, logs = x[:4], x[4:12].reshape(4, 2), x[12:16]
+        factors = np.exp(logs) if scaling else np.ones(4)
+        factors = factors * np.sqrt(own.sum() / np.sum(factors**2 * own))
+        R = np.array([[[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]] for a in angle])
+        return rigid_cost(points, R, moves, x[16:].reshape(12, 2), factors)
+
+    angles = np.arctan2(gpa.rotations_[:, 1, 0], gpa.rotations_[:, 0, 0])
+    best = np.concatenate([angles, gpa.translations_.ravel(), np.log(gpa.factors_), gpa.map_.ravel()])
+    assert_allclose(objective(best), cost, rtol=1e-10)
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        found = minimize(objective, best + 0.3 * rng.standard_normal(best.shape), method="BFGS")
+        assert found.fun >= cost * (1 - 1e-8)
+
+
+def test_smoothing_without_end_gives_the_affine_map(dimension):
+    points, _ = scene(d=dimension, seed=4)
+    affine = AffineGPA(modes="paper").fit(points)
+    for model in (
+        KernelGPA(smoothing=1e12, modes="paper"),
+        KernelGPA(smoothing=1e12, modes="paper", inducing=10),
+        TPSGPA(smoothing=1e12, modes="paper", control_points=3),
+    ):
+        stiff = model.fit(points)
+        assert_allclose(stiff.map_, affine.map_, atol=1e-8 * np.abs(affine.map_).max())
+        assert_allclose(stiff.eigenvalues_, affine.eigenvalues_, rtol=1e-8)
+
+
+def test_refined_scales_fit_better_than_closed_form_and_pairwise(dimension):
+    points, _ = scene(d=dimension, seed=5, bend=0.15)
+    costs = {
+        method: KernelGPA(modes="paper", scale_method=method).fit(points).gauge_.cost
+        for method in ("refined", "closed-form", "pairwise")
+    }
+    assert costs["refined"] < min(costs["closed-form"], costs["pairwise"])
+
+
+def test_more_modes_fit_the_clouds_better_until_the_map_is_rigid(dimension):
+    points, _ = scene(d=dimension, seed=6, hidden=0.0)
+    costs = [KernelGPA(modes=k).fit(points).gauge_.cost for k in (dimension, 6, 12, 24, 38)]
+    assert np.all(np.diff(costs) < 0)
+    assert costs[-1] >= RigidGPA().fit(points).gauge_.cost
+
+
+def test_the_classical_factorisation_agrees_where_clouds_are_affine_copies(dimension):
+    rng = np.random.default_rng(0)
+    template = rng.standard_normal((30, dimension))
+    clouds = [template @ (np.eye(dimension) + 0.1 * rng.standard_normal((dimension, dimension))) for _ in range(6)]
+    spectral = AffineGPA().fit(np.stack(clouds))
+    classical = AffineGPA(method="svd").fit(np.stack(clouds))
+    assert_allclose(classical.map_, spectral.map_, atol=1e-9)
+    assert_allclose(classical.eigenvalues_[:dimension], 0, atol=1e-12)

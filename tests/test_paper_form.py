@@ -1,0 +1,87 @@
+"""The paper's map, reproduced: against the authors' own results, and against its plain formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from conftest import scene
+from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA, metrics
+from kernelgpa.frames import farthest_points
+from paper_form import paper_map
+from shared_data import load
+
+GOLDEN = {
+    "AFFINE": AffineGPA(modes="paper"),
+    "TPS": TPSGPA(control_points=5, smoothing=0.01, modes="paper"),
+    "KERNEL": KernelGPA(bandwidth=0.3, smoothing=0.05, modes="paper"),
+}
+OWN = {
+    "affine": AffineGPA(modes="paper"),
+    "tps": TPSGPA(control_points=4, smoothing=0.01, modes="paper"),
+    "kernel": KernelGPA(bandwidth=0.3, smoothing=0.05, modes="paper"),
+}
+
+
+def authors(dimension):
+    data = load(f"golden/authors_d{dimension}.npz")
+    points = np.where(data["visible"][:, :, None], data["points"], np.nan)
+    return points, data
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_authors_results_are_reproduced(name, dimension):
+    points, data = authors(dimension)
+    gpa = GOLDEN[name].fit(points)
+    assert_allclose(gpa.eigenvalues_[:dimension], data[f"{name}_eigval"][::-1], rtol=1e-7)
+    assert_allclose(gpa.scales_, data[f"{name}_mSqrtLambda"][::-1], rtol=1e-7)
+    theirs = data[f"{name}_map"][:, ::-1]
+    signs = np.sign(np.sum(theirs * gpa.map_, axis=0))
+    tolerance = 1e-7 * np.abs(theirs).max()
+    assert_allclose(gpa.map_ * signs, theirs, rtol=0, atol=tolerance)
+    warped = gpa.transform_clouds(data["test"]) * signs
+    assert_allclose(warped, data[f"{name}_test"][:, :, ::-1], rtol=0, atol=tolerance)
+
+
+def test_the_authors_rigid_optimum_is_reached(dimension):
+    points, data = authors(dimension)
+    gpa = RigidGPA().fit(points)
+    residual = gpa.transform_clouds(points) - gpa.map_
+    cost = np.sqrt(np.nanmean(np.sum(residual**2, axis=2)))
+    assert_allclose(cost, data["RIGID_rsd_ref"][0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_the_plain_formulas_give_the_same_map(method, dimension):
+    points, _ = scene(n=6, m=30, d=dimension, hidden=0.25, seed=3)
+    gpa = OWN[method].fit(points)
+    settings = {k: v for k, v in gpa.get_params().items() if k in ("bandwidth", "smoothing", "control_points")}
+    values, scales, plain = paper_map(points, method, **settings)
+    assert_allclose(gpa.eigenvalues_, values, rtol=1e-8)
+    order = np.argsort(-np.abs(scales))
+    assert_allclose(gpa.scales_, np.abs(scales[order]), rtol=1e-8)
+    plain = plain[:, order]
+    signs = np.sign(np.sum(plain * gpa.map_, axis=0))
+    assert_allclose(gpa.map_ * signs, plain, rtol=0, atol=1e-8 * np.abs(plain).max())
+
+
+def test_all_points_as_inducing_points_give_the_exact_map(dimension):
+    points, _ = scene(n=5, m=40, d=dimension, hidden=0.3, seed=5)
+    exact = KernelGPA(modes="paper").fit(points)
+    thin = KernelGPA(modes="paper", inducing=40).fit(points)
+    assert_allclose(thin.eigenvalues_, exact.eigenvalues_, rtol=1e-8)
+    assert_allclose(thin.map_, exact.map_, rtol=0, atol=1e-8 * np.abs(exact.map_).max())
+    query = np.random.default_rng(0).standard_normal((20, dimension))
+    assert_allclose(thin.transform(query, 2), exact.transform(query, 2), rtol=0, atol=1e-8 * np.abs(exact.map_).max())
+
+
+@pytest.mark.parametrize(
+    ("gpa", "low", "high"),
+    [(RigidGPA(), 5.7, 5.9), (AffineGPA(), 3.0, 3.2), (KernelGPA(bandwidth=0.25, smoothing=0.2), 0.0, 0.8)],
+    ids=["rigid", "affine", "kernel"],
+)
+def test_real_faces_agree_as_well_as_published(gpa, low, high):
+    vertices = load("data/faces.npz")["vertices"].astype(np.float64)
+    gpa.fit(vertices[:, farthest_points(vertices[0], 160)])
+    assert low < metrics.consistency(gpa.transform_clouds(vertices)).mean() < high
