@@ -25,7 +25,7 @@ def paper_map(points, method, *, bandwidth=0.25, smoothing=0.1, control_points=5
 
 
 def left_of_cost(P, method, bandwidth, smoothing, control_points):  # (s, d) -> (s, s)
-    s, d = P.shape
+    s = len(P)
     affine = np.column_stack([P, np.ones(s)])
     if method == "affine":
         return np.eye(s) - affine @ np.linalg.pinv(affine)

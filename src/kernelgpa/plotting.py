@@ -1,0 +1,46 @@
+"""Pictures of a registration: each takes an Axes or makes a figure, and computes nothing but the drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .frames import Array
+
+
+def clouds(
+    points: Array,  # (n, k, d), NaN where unseen
+    ax: Axes | None = None,
+    title: str = "",
+    unit: str = "",
+) -> Axes:
+    """All clouds in one frame, a colour a cloud, seen along the last axis."""
+    ax = Figure(layout="constrained").add_subplot() if ax is None else ax
+    colours = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(points)))
+    for cloud, colour in zip(points, colours, strict=True):
+        ax.scatter(cloud[:, 0], cloud[:, 1], s=7, color=colour, linewidths=0, alpha=0.8)
+    label = f" ({unit})" if unit else ""
+    ax.set(title=title, xlabel=f"x{label}", ylabel=f"y{label}", aspect="equal")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def side_by_side(panels: Mapping[str, Array], unit: str = "") -> Figure:
+    """One panel a set of clouds, all to the same scale."""
+    shown = {title: _centred(points) for title, points in panels.items()}
+    wide, high = (1.06 * max(float(np.nanmax(np.abs(p[:, :, i]))) for p in shown.values()) for i in (0, 1))
+    figure = Figure(figsize=(4.6 * len(shown), 0.8 + 4.0 * high / wide), layout="constrained", dpi=130)
+    axes: Any = figure.subplots(1, len(shown), squeeze=False)[0]
+    for ax, (title, points) in zip(axes, shown.items(), strict=True):
+        clouds(points, ax, title, unit)
+        ax.set(xlim=(-wide, wide), ylim=(-high, high))
+    return figure
+
+
+def _centred(points: Array) -> Array:
+    return points - np.nanmean(points, axis=(0, 1))
