@@ -36,7 +36,7 @@ class Moments:
 
     cross: Array  # (n, d, k)  P_t' W X_t
     modes: Array  # (n, k, k)  X_t' W X_t
-    energy: float  # sum_t |W^(1/2) P_t|^2
+    ranks: IndexArray  # (n,) dimensions that each cloud spans
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def fix_gauge(
     blocks = coinciding(spectrum, rank) if modes is None else [(np.arange(count), np.arange(rank))]
     if scale_method == "refined":
         operator = eliminated(moments, blocks)
-        starts = [start] if start is not None else _closed_form_starts(moments, blocks, dimension)
+        starts = [start] if start is not None else _closed_form_starts(spectrum, clouds, rank)
         best = max((climb(operator, first) for first in starts), key=lambda end: end.value)
         A = best_matrix(moments, blocks, best.rotations)
         return deliver(X @ A, clouds, best.rotations, best.iterations, best.ending)
@@ -88,7 +88,7 @@ def fix_gauge(
 
 
 def moments_of(clouds: Sequence[Cloud], X: Array) -> Moments:
-    cross, modes, energy = [], [], 0.0
+    cross, modes = [], []
     for cloud in clouds:
         share = cloud.weights / cloud.weights.sum()
         P = cloud.points - share @ cloud.points
@@ -96,13 +96,12 @@ def moments_of(clouds: Sequence[Cloud], X: Array) -> Moments:
         weighted = cloud.weights[:, None] * G
         cross.append(P.T @ weighted)
         modes.append(G.T @ weighted)
-        energy += float(np.sum(cloud.weights[:, None] * P**2))
-    return Moments(np.array(cross), np.array(modes), energy)
+    return Moments(np.array(cross), np.array(modes), np.array([cloud.frame.rank for cloud in clouds]))
 
 
 def coinciding(spectrum: Spectrum, rank: int) -> list[Block]:
     """The d bottom modes in blocks of eigenvalues that cannot be told apart."""
-    apart = np.flatnonzero(np.diff(spectrum.values[:rank]) > spectrum.rounding) + 1
+    apart = np.flatnonzero(np.abs(np.diff(spectrum.values[:rank])) > spectrum.rounding) + 1
     return [(block, block) for block in np.split(np.arange(rank), apart)]
 
 
@@ -147,56 +146,65 @@ def principal_mix(moments: Moments, blocks: list[Block], dimension: int) -> Arra
 def _mean_square_ratio(moments: Moments) -> Array:  # (k, k)
     """The mean of (P_t X_t^+)'(P_t X_t^+)."""
     ratio = np.swapaxes(np.linalg.pinv(moments.modes, hermitian=True) @ np.swapaxes(moments.cross, 1, 2), 1, 2)
-    ranks = np.linalg.matrix_rank(ratio)
-    whole = ratio[ranks == ranks.max()]  # a flat cloud among bodies says nothing of the third scale
+    whole = ratio[moments.ranks == moments.ranks.max()]  # a flat cloud among bodies is silent on the third scale
     return np.mean(np.swapaxes(whole, 1, 2) @ whole, axis=0)
 
 
 def pairwise_scales(clouds: Sequence[Cloud], m: int) -> Array:  # (d,), descending
-    """The scales of 2022: complete each cloud by all others, moved rigidly onto it one at a time."""
-    scales = []
-    for fixed in clouds:
-        total, count = np.zeros((m, fixed.points.shape[1])), np.zeros(m)
-        for moving in clouds:
-            pose = _pairwise_pose(moving, fixed)
-            if pose is not None:
-                rotation, translation = pose
-                total[moving.seen] += moving.points @ rotation.T + translation
-                count[moving.seen] += 1
-        completed = total[count > 0] / count[count > 0, None]
-        scales.append(np.linalg.svd(completed - completed.mean(axis=0), compute_uv=False))
-    return np.mean(scales, axis=0)
+    """The scales of 2022, from clouds completed one pair at a time; unseen points stay unseen.
+
+    Each cloud is completed by the others, moved onto it by similarities: where it saw a landmark its
+    own point stands, elsewhere the mean of those that did.  The common direction of the completed clouds'
+    scales is their top singular vector, the size their mean size.
+    """
+    scales = np.array([np.linalg.svd(_completed(fixed, clouds, m), compute_uv=False) for fixed in clouds])
+    sizes = np.linalg.norm(scales, axis=1)
+    direction = np.abs(np.linalg.svd(scales / sizes[:, None])[2][0])
+    return direction * sizes.mean()
 
 
-def _pairwise_pose(moving: Cloud, fixed: Cloud) -> tuple[Array, Array] | None:
-    """The rigid motion onto another cloud, if they share enough landmarks."""
-    _, a, b = np.intersect1d(moving.seen, fixed.seen, assume_unique=True, return_indices=True)
-    if len(a) < moving.points.shape[1]:
+def _completed(fixed: Cloud, clouds: Sequence[Cloud], m: int) -> Array:  # (landmarks that anybody placed, d)
+    total, count = np.zeros((m, fixed.points.shape[1])), np.zeros(m)
+    for moving in clouds:
+        moved = _moved_onto(moving, fixed)
+        if moved is not None:
+            total[moving.seen] += moved
+            count[moving.seen] += 1
+    total[fixed.seen], count[fixed.seen] = fixed.points, 1
+    completed = total[count > 0] / count[count > 0, None]
+    return completed - completed.mean(axis=0)
+
+
+def _moved_onto(moving: Cloud, fixed: Cloud) -> Array | None:  # (s, d)
+    """A cloud's points under the similarity that the landmarks it shares determine, if there are enough."""
+    shared, a, b = np.intersect1d(moving.seen, fixed.seen, assume_unique=True, return_indices=True)
+    if len(shared) < moving.points.shape[1]:
         return None
-    share = (w := np.sqrt(moving.weights[a] * fixed.weights[b])) / w.sum()
-    p, q = moving.points[a], fixed.points[b]
-    p0, q0 = share @ p, share @ q
-    rotation = nearest((q - q0).T @ (share[:, None] * (p - p0)))
-    return rotation, q0 - rotation @ p0
+    p0, q0 = moving.points[a].mean(axis=0), fixed.points[b].mean(axis=0)
+    p, q = moving.points[a] - p0, fixed.points[b] - q0
+    rotation = nearest(q.T @ p)
+    factor = np.vdot(rotation, q.T @ p) / np.vdot(p, p)
+    return factor * (moving.points - p0) @ rotation.T + q0
 
 
-def _closed_form_starts(moments: Moments, blocks: list[Block], dimension: int) -> list[Array]:
-    """Rotations from the closed-form scales, for both hands of the last axis."""
-    A = closed_form_matrix(moments, blocks, dimension)
-    mirrored = A.copy()
-    mirrored[:, -1] *= -1
-    return [_rotations_to(moments, A), _rotations_to(moments, mirrored)]
+def _closed_form_starts(spectrum: Spectrum, clouds: Sequence[Cloud], rank: int) -> list[Array]:
+    """Rotations from the closed-form scales of the bottom modes, for both hands of the last axis."""
+    moments = moments_of(clouds, spectrum.vectors[:, :rank])
+    A = closed_form_matrix(moments, coinciding(spectrum, rank), clouds[0].points.shape[1])
+    return [_rotations_to(moments, A), _rotations_to(moments, _flipped(A))]
 
 
 def _rotations_to(moments: Moments, A: Array) -> Array:
     return nearest(np.swapaxes(moments.cross @ A, 1, 2))
 
 
+def _flipped(A: Array) -> Array:
+    return A * np.append(np.ones(A.shape[1] - 1), -1.0)
+
+
 def _right_handed(moments: Moments, A: Array) -> tuple[Array, Array]:
     """A, its last axis turned over if the clouds fit that hand better, and the rotations."""
-    flipped = A.copy()
-    flipped[:, -1] *= -1
-    options = [(one, _rotations_to(moments, one)) for one in (A, flipped)]
+    options = [(one, _rotations_to(moments, one)) for one in (A, _flipped(A))]
     return max(options, key=lambda o: float(np.einsum("tdk,ke,ted->", moments.cross, o[0], o[1])))
 
 

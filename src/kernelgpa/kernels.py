@@ -132,7 +132,13 @@ class Radial:
     against: ClassVar[int] = 0
 
     def value(self, r: Array) -> Array:
-        return np.asarray(self.function(r), dtype=np.float64)
+        values = np.asarray(self.function(r), dtype=np.float64)
+        if values.shape != r.shape:
+            raise InvalidSetting(
+                f"kernel: the function returns shape {values.shape} for an array of shape {r.shape}; "
+                "it must return one value for each entry"
+            )
+        return values
 
     def slope(self, r: Array) -> Array:
         step = np.finfo(np.float64).eps ** (1 / 3)

@@ -6,8 +6,8 @@ n clouds, m landmarks, s seen by one cloud, d dimension.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence, Set, Sized
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -100,9 +100,10 @@ class Observations:
         in which they first appear.
         """
         cloud_names = _names(names, len(clouds), "cloud")
-        if weights is not None and len(weights) != len(clouds):
-            raise InvalidObservations(f"{len(weights)} weight vectors for {len(clouds)} clouds; give one a cloud")
-        ids = [_cloud_ids(pair[1], name) for pair, name in zip(clouds, cloud_names, strict=True)]
+        if weights is not None and (not isinstance(weights, Sized) or len(weights) != len(clouds)):
+            found = len(weights) if isinstance(weights, Sized) else weights
+            raise InvalidObservations(f"weights: found {found} for {len(clouds)} clouds; give one vector a cloud")
+        ids = [_cloud_ids(pair, name) for pair, name in zip(clouds, cloud_names, strict=True)]
         landmarks = _in_order(ids)
         position = {landmark: j for j, landmark in enumerate(landmarks)}
         made, dimensions = [], []
@@ -114,9 +115,9 @@ class Observations:
                     "expected (landmarks, dimension) with one id a row"
                 )
             _check_points(points[None], (name,), tuple(ids[t]))
-            given = None if weights is None else np.asarray(weights[t])[None]
             visible = finite_rows(points)
-            weight = _dense_weights(given, visible[None], (name,), tuple(ids[t]))[0]
+            given = None if weights is None else weights[t]
+            weight = _dense_weights(given, visible[None], (name,), tuple(ids[t]), f"cloud {name!r}: weights")[0]
             keep = visible & (weight > 0)
             seen = np.array([position[j] for j in ids[t]], dtype=np.intp)[keep]
             made.append(_cloud(name, seen, points[keep], weight[keep], resolution))
@@ -219,13 +220,12 @@ class Observations:
     def landmark_indices(self, landmarks: Iterable[Name]) -> IndexArray:
         """Indices of landmarks given by name, by index or as a boolean mask."""
         listed = _listed(landmarks)
-        mask = np.asarray(listed)
-        if mask.dtype == bool:
-            if mask.shape != (len(self.landmarks),):
+        if listed and all(isinstance(one, bool) for one in listed):
+            if len(listed) != len(self.landmarks):
                 raise InvalidObservations(
-                    f"the landmark mask has shape {mask.shape}; expected ({len(self.landmarks)},)"
+                    f"the landmark mask has {len(listed)} entries; expected one a landmark, {len(self.landmarks)}"
                 )
-            return np.flatnonzero(mask)
+            return np.flatnonzero(listed)
         position = {landmark: j for j, landmark in enumerate(self.landmarks)}
         indices = np.array([_index(j, position, "landmark") for j in listed], dtype=np.intp)
         _refuse_repeats([self.landmarks[j] for j in indices], "landmark")
@@ -244,11 +244,11 @@ def as_observations(points: Any, weights: Any = None) -> Observations:
 def reweighted(observations: Observations, weights: npt.ArrayLike) -> Observations:
     """The same observations with other weights, (m,) or (n, m)."""
     weight = _dense_weights(weights, observations.visible, observations.names, observations.landmarks)
+    same = np.arange(len(observations.landmarks))
     clouds = []
     for t, cloud in enumerate(observations.clouds):
-        keep = weight[t, cloud.seen] > 0
-        seen = cloud.seen[keep]
-        clouds.append(_cloud(cloud.name, seen, cloud.points[keep], weight[t, seen], cloud.resolution))
+        kept = cloud.only(weight[t, cloud.seen] > 0, same)
+        clouds.append(replace(kept, weights=frozen(weight[t, kept.seen])))
     return Observations(tuple(clouds), observations.landmarks, observations.dimension)._checked()
 
 
@@ -261,7 +261,7 @@ def _cloud(name: Name, seen: IndexArray, points: Array, weights: Array, epsilon:
 def _real(values: Any, what: str) -> tuple[Array, float]:
     """Values as float64, masked entries as NaN, and the relative spacing of the type they came in."""
     try:
-        array = np.ma.asanyarray(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+        array = np.ma.asarray(values)  # masked also where only the rows of a list are
     except ValueError as error:  # rows of unequal length
         raise InvalidObservations(
             f"{what}: not a rectangular array ({error}); clouds that saw different landmarks go in as "
@@ -304,13 +304,14 @@ def _dense_weights(
     visible: BoolArray,  # (n, m)
     names: tuple[Name, ...],
     ids: tuple[Name, ...],
+    what: str = "weights",
 ) -> Array:  # (n, m), 0 where unseen
     if weights is None:
         return visible.astype(np.float64)
-    given, _ = _real(weights, "weights")
+    given, _ = _real(weights, what)
     if given.shape not in (visible.shape, visible.shape[1:]):
         raise InvalidObservations(
-            f"weights have shape {given.shape}; expected {visible.shape[1:]}, one a landmark, "
+            f"{what} have shape {given.shape}; expected {visible.shape[1:]}, one a landmark, "
             f"or {visible.shape}, one an observation"
         )
     dense = np.broadcast_to(given, visible.shape)
@@ -329,7 +330,7 @@ def _is_list_of_pairs(points: Any) -> bool:
         isinstance(points, (list, tuple))
         and len(points) > 0
         and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in points)
-        and all(_dimensions(pair[1]) == 1 and _dimensions(pair[0]) != 1 for pair in points)
+        and all(_dimensions(pair[0]) not in (0, 1) for pair in points)
     )
 
 
@@ -340,8 +341,12 @@ def _dimensions(values: Any) -> int:
         return -1
 
 
-def _cloud_ids(ids: Iterable[Name], name: Name) -> list[Name]:
-    listed = _listed(ids)
+def _cloud_ids(pair: Sequence[Any], name: Name) -> list[Name]:
+    if len(pair) != 2:
+        raise InvalidObservations(f"cloud {name!r}: found {len(pair)} items; expected a (points, ids) pair")
+    if isinstance(pair[1], Set):
+        raise InvalidObservations(f"cloud {name!r}: its ids are a set, which has no order; give a list")
+    listed = _listed(pair[1])
     _refuse_repeats(listed, f"cloud {name!r}: landmark id")
     return listed
 
@@ -366,8 +371,8 @@ def _names(names: Iterable[Name] | None, count: int, what: str) -> tuple[Name, .
 
 def _listed(names: Any) -> list[Any]:
     """Names as plain Python objects, so that np.str_ and np.int64 read and compare as expected."""
-    if isinstance(names, str):
-        raise InvalidObservations(f"expected a list of names, found the text {names!r}")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidObservations(f"expected a list of names, found {names!r}")
     return [name.item() if isinstance(name, np.generic) else name for name in names]
 
 
@@ -384,7 +389,7 @@ def _refuse_repeats(names: list[Name], what: str) -> None:
 def _index(name: Name, position: dict[Name, int], what: str) -> int:
     plain = name.item() if isinstance(name, np.generic) else name
     count = len(position)
-    if plain in position:
+    if isinstance(plain, Hashable) and plain in position:
         return position[plain]
     if isinstance(plain, int) and -count <= plain < count:
         return plain % count

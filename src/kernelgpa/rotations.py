@@ -85,8 +85,11 @@ def _alternation_step(operator: Operator, image: Array) -> tuple[Array, Array]:
 
 
 def _newton_step(operator: Operator, rotations: Array, image: Array, gradient: Array) -> tuple[Array, Array] | None:
-    """R exp(X) with X the maximiser of the second-order model, or None if that lowers f."""
-    moved = nearest(rotations @ exponential(_newton_direction(operator, rotations, image, gradient)))
+    """R exp(X) with X the maximiser of the second-order model, or None if it has none or that lowers f."""
+    step = _newton_direction(operator, rotations, image, gradient)
+    if not step.any():
+        return None
+    moved = nearest(rotations @ exponential(step))
     moved_image = operator(moved)
     rounding = 1e-15 * abs(np.vdot(rotations, image))
     return (moved, moved_image) if np.vdot(moved, moved_image) >= np.vdot(rotations, image) - rounding else None
@@ -96,7 +99,7 @@ def _newton_direction(operator: Operator, rotations: Array, image: Array, gradie
     """Conjugate gradients on  -A X = gradient,  where
 
     f(R exp(X)) = f + 2 <X, gradient> + <X, A X> + ...,  A X = skew(R' G(R X)) - (X S + S X) / 2,
-    S = sym(R' G(R)).  Stops where the model curves upwards.
+    S = sym(R' G(R)).  Stops where the model curves upwards; 0 where it does so from the first.
     """
     back = np.swapaxes(rotations, 1, 2)
     pull = back @ image

@@ -1,6 +1,6 @@
 """Who takes part in the solve, and the start that it begins from.
 
-A landmark that fewer than two clouds saw ties nothing, and would add a null direction; a mirror-image
+A landmark that fewer than two clouds saw ties nothing and would only add free directions; a mirror-image
 cloud would be folded into the map by an affine map of negative determinant.  Both are left out of
 the solve, with a warning that names them; the result still places them.
 """
@@ -66,10 +66,11 @@ def _scene(observations: Observations, part: IndexArray) -> Scene:
         raise InvalidObservations("only one cloud is left once mirror images are taken out; check the data's hand")
     sound = _sound(observations, part)
     landmarks = np.flatnonzero(sound.counts >= 2)
-    core = sound.select(landmarks)
-    _require_points(core)
+    restricted = observations.select(landmarks)
+    _require_points(restricted)
+    core = _sound(restricted, part)
     require_tied(core)
-    return Scene(observations, landmarks, observations.select(landmarks), part, affine_start(core))
+    return Scene(observations, landmarks, restricted, part, affine_start(core))
 
 
 def _sound(observations: Observations, part: IndexArray) -> Observations:
@@ -77,12 +78,18 @@ def _sound(observations: Observations, part: IndexArray) -> Observations:
     return Observations(clouds, observations.landmarks, observations.dimension)
 
 
-def _require_points(core: Observations) -> None:
-    for cloud in core.clouds:
-        if len(cloud.seen) < core.dimension + 1:
+def _require_points(restricted: Observations) -> None:
+    """Every cloud must share points, and not all in one place, with the clouds that make the map."""
+    for cloud in restricted.clouds:
+        if len(cloud.seen) < restricted.dimension + 1:
             raise DegenerateCloud(
                 f"cloud {cloud.name!r} shares {len(cloud.seen)} landmarks with other clouds; at least "
-                f"{core.dimension + 1} are needed in {core.dimension}D; drop the cloud or give it more landmarks"
+                f"{restricted.dimension + 1} are needed in {restricted.dimension}D; drop the cloud or add landmarks"
+            )
+        if cloud.frame.rank == 0:
+            raise DegenerateCloud(
+                f"cloud {cloud.name!r}: the {len(cloud.seen)} landmarks it shares with other clouds coincide at "
+                f"{cloud.points[0]}; drop the cloud or give it more landmarks"
             )
 
 

@@ -18,21 +18,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, lu_factor, lu_solve
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from .errors import InvalidObservations, NumericalFailure
-from .frames import Array
+from .frames import Array, BoolArray
 from .observations import Observations
 from .warps import ReducedCloud
 
 SMALL = 400  # landmarks below which LAPACK is as fast as Lanczos
 SHIFT = 1e-10  # eps, as a share of the mean eigenvalue
 NO_GAP_SHARE = 1e-6  # a gap below this share of the eigenvalue above it is none
-EXTRA = 4  # random directions that look for repeated eigenvalues
-MAX_ROUNDS = 100
 RESIDUAL = 1e-9  # of an eigenvector, as a share of what Q does to the others
 SEED = 20230  # of the start vectors
 
@@ -102,7 +101,9 @@ def _dense(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) -
     else:
         shifted = Q + SHIFT * total / m * np.eye(m)
         factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-        values, vectors = _lanczos(lambda x: cho_solve(factor, x, check_finite=False), lambda x: Q @ x, m, wanted)
+        values, vectors = _lanczos(
+            lambda x: cho_solve(factor, x, check_finite=False), lambda x: Q @ x, total, m, wanted
+        )
         solver = "dense: Cholesky and Lanczos"
     return Spectrum(values, vectors[:, :modes], total, dimension, solver)
 
@@ -126,7 +127,7 @@ def _thin(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) ->
         return lifted
 
     solve = _woodbury(diagonal + SHIFT * total / m, B, lift)
-    values, vectors = _lanczos(solve, apply, m, modes + 1)
+    values, vectors = _lanczos(solve, apply, total, m, modes + 1)
     return Spectrum(values, vectors[:, :modes], total, dimension, "thin: Woodbury and Lanczos")
 
 
@@ -162,39 +163,62 @@ def _woodbury(diagonal: Array, B: Array, lift: float) -> Apply:
     return solve
 
 
-def _lanczos(solve: Apply, apply: Apply, m: int, wanted: int) -> tuple[Array, Array]:
-    """The bottom eigenpairs of ``apply`` by Lanczos on its (shifted) inverse ``solve``."""
-    start = np.random.default_rng(SEED).standard_normal(m)
+def _lanczos(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> tuple[Array, Array]:
+    """The bottom eigenpairs of ``apply``, of trace ``total``, by Lanczos on its (shifted) inverse ``solve``.
+
+    One run sees one direction of a repeated eigenvalue, and beside eigenvalues near 0 the others only
+    roughly.  So what has settled is kept, and Lanczos runs again on what is orthogonal to it, until all
+    have settled and a run for one more finds nothing smaller.
+    """
+    random = np.random.default_rng(SEED)
+    kept, cost = np.zeros((m, 0)), np.inf
+    while True:
+        missing = wanted - kept.shape[1]
+        found = _top(_orthogonal_to(kept, solve), random.standard_normal(m), max(missing, 1))
+        ritz = _ritz(solve, apply, np.hstack([kept, found]), total, wanted)
+        if ritz.settled.all() and missing == 0 and cost - ritz.values.sum() <= ritz.tolerance:
+            return ritz.values, ritz.vectors
+        if missing > 0 and ritz.settled.sum() <= kept.shape[1]:
+            raise NumericalFailure(
+                f"the eigenvectors did not settle (residual above {ritz.tolerance:.2g}): the bottom of the spectrum "
+                "is lost in rounding; raise smoothing, or ask for fewer modes"
+            )
+        kept, cost = ritz.vectors[:, ritz.settled], float(ritz.values.sum())
+
+
+def _top(solve: Apply, start: Array, count: int) -> Array:  # (m, count)
+    """Eigenvectors of the largest eigenvalues of ``solve``."""
+    m = len(start)
     try:
-        vectors = eigsh(LinearOperator((m, m), matvec=solve), k=wanted, which="LM", v0=start, tol=0)[1]
+        return eigsh(LinearOperator((m, m), matvec=solve), k=count, which="LM", v0=solve(start), tol=0)[1]
     except ArpackError as error:
         raise NumericalFailure(
             f"the eigenvalue solver stopped without an answer ({error}); raise smoothing or check that "
             "no landmark or cloud is given twice"
         ) from None
-    return _complete(solve, apply, vectors)
 
 
-def _complete(solve: Apply, apply: Apply, vectors: Array) -> tuple[Array, Array]:
-    """Find what Lanczos cannot see from one start vector: further vectors of a repeated eigenvalue.
+def _orthogonal_to(vectors: Array, solve: Apply) -> Apply:
+    def away(x: Array) -> Array:
+        return x - vectors @ (vectors.T @ x)
 
-    A few random directions join the vectors found, and subspace iteration with the inverse brings
-    the whole to its end; where nothing was missed, that is after the three rounds that are needed
-    to notice it.
-    """
-    wanted = vectors.shape[1]
-    extra = np.random.default_rng(SEED + 1).standard_normal((len(vectors), EXTRA))
-    basis = np.linalg.qr(np.hstack([vectors, extra]))[0]
-    for round_ in range(MAX_ROUNDS):
-        basis = np.linalg.qr(solve(basis))[0]
-        image = apply(basis)
-        projected = basis.T @ image
-        values, mix = eigh(0.5 * (projected + projected.T), subset_by_index=(0, wanted - 1))
-        found = basis @ mix
-        error = np.linalg.norm(image @ mix - found * values, axis=0).max()
-        if round_ >= 2 and error <= RESIDUAL * np.linalg.norm(image, axis=0).max():
-            return values, found
-    raise NumericalFailure(
-        f"the eigenvectors did not settle (residual {error:.2g}): the bottom of the spectrum is crowded; "
-        "raise smoothing, or ask for fewer modes"
-    )
+    return lambda x: away(solve(away(x)))
+
+
+class _Ritz(NamedTuple):
+    values: Array  # (k,)
+    vectors: Array  # (m, k)
+    settled: BoolArray  # (k,)
+    tolerance: float  # what rounding may do
+
+
+def _ritz(solve: Apply, apply: Apply, vectors: Array, total: float, wanted: int) -> _Ritz:
+    """The k best eigenpairs in the span of the vectors, cleaned by a step of inverse iteration."""
+    basis = np.linalg.qr(solve(np.linalg.qr(vectors)[0]))[0]
+    image = apply(basis)
+    projected = basis.T @ image
+    values, mix = eigh(0.5 * (projected + projected.T), subset_by_index=(0, wanted - 1))
+    found = basis @ mix
+    errors = np.linalg.norm(image @ mix - found * values, axis=0)
+    tolerance = RESIDUAL * np.linalg.norm(image, axis=0).max() + np.finfo(np.float64).eps * total
+    return _Ritz(values, found, errors <= tolerance, float(tolerance))

@@ -24,6 +24,10 @@ class Group:
     members: tuple[int, ...]
     landmarks: IndexArray  # (g,) ascending
     points: Array  # (g, d)
+    resolution: float  # spacing of the numbers the points were given in
+
+    def rank(self, rows: IndexArray | slice = slice(None)) -> int:
+        return frame_of(self.points[rows], self.resolution).rank
 
 
 def require_tied(observations: Observations) -> None:
@@ -46,22 +50,30 @@ def require_tied(observations: Observations) -> None:
 
 def tied_groups(observations: Observations) -> list[Group]:
     """The groups of clouds that are tied, largest first."""
-    groups = [Group((t,), c.seen, c.points) for t, c in enumerate(observations.clouds)]
+    groups = [Group((t,), c.seen, c.points, c.resolution) for t, c in enumerate(observations.clouds)]
+    while len(merged := _merged(groups)) < len(groups):  # two groups may tie a third only together
+        groups = merged
+    return sorted(groups, key=lambda group: (-len(group.members), group.members))
+
+
+def _merged(groups: list[Group]) -> list[Group]:
+    """Each group in turn grown by all that are tied to it."""
     tied: list[Group] = []
     while groups:
-        grown = groups.pop(0)
+        grown, *others = groups
         waiting: list[Group] = []
-        for other in groups:
+        for other in others:
             merged = _merge(grown, other)
             if merged is None:
                 waiting.append(other)
             else:
                 grown = merged
-        if len(waiting) < len(groups):  # it grew: what was refused before may fit now
+        if len(waiting) < len(others):  # it grew: what was refused before may fit now
             groups = [grown, *waiting]
         else:
             tied.append(grown)
-    return sorted(tied, key=lambda group: (-len(group.members), group.members))
+            groups = waiting
+    return tied
 
 
 def _merge(first: Group, second: Group) -> Group | None:
@@ -72,15 +84,11 @@ def _merge(first: Group, second: Group) -> Group | None:
         return None
     # members stay in the order of the clouds whichever side is carried over
     members = tuple(sorted(first.members + second.members))
-    if _determined(second.points, in_second):
+    if second.rank(in_second) == second.rank():
         return _carried(members, second, in_second, first, in_first)
-    if _determined(first.points, in_first):
+    if first.rank(in_first) == first.rank():
         return _carried(members, first, in_first, second, in_second)
     return None
-
-
-def _determined(points: Array, shared: IndexArray) -> bool:
-    return frame_of(points[shared]).rank == frame_of(points).rank
 
 
 def _carried(
@@ -94,7 +102,8 @@ def _carried(
     landmarks = np.concatenate([fixed.landmarks, moving.landmarks[new]])
     points = np.vstack([fixed.points, functions[new] @ affine])
     order = np.argsort(landmarks)
-    return Group(members, landmarks[order], points[order])
+    carried_resolution = moving.resolution * float(np.linalg.norm(affine[:-1], 2)) / frame.size
+    return Group(members, landmarks[order], points[order], max(fixed.resolution, carried_resolution))
 
 
 def _short(names: list[object]) -> str:

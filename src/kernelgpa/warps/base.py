@@ -80,6 +80,11 @@ class Warp:
         """The kernel's width in the cloud's own unit (0 for an affine warp)."""
         return 0.0 if self.kernel_part is None else self.kernel_part.sigma * self.frame.size
 
+    @property
+    def image_size(self) -> float:
+        """How large the cloud is in the map, by the affine part: a yardstick for rounding."""
+        return float(np.linalg.norm(self.coefficients[:-1])) or 1.0
+
     def _value(self, unit: Array) -> Array:
         warped = unit @ self.coefficients[:-1] + self.coefficients[-1]
         if self.kernel_part is not None:

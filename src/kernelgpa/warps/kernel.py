@@ -35,10 +35,13 @@ class KernelFamily:
     inducing: int | None = None  # centres at so many farthest points; None: at every point
 
     def reduce(self, cloud: Cloud) -> ReducedCloud:
-        sigma = self.bandwidth * mean_pairwise_distance(cloud.frame.to_unit(cloud.points))
+        unit = cloud.frame.to_unit(cloud.points)
+        sigma = self.bandwidth * mean_pairwise_distance(unit)
         if self.inducing is None:
             return DualCloud(cloud, self.kernel, sigma, self.smoothing)
-        centres = cloud.frame.to_unit(cloud.points[farthest_points(cloud.points, self.inducing)])
+        centres = unit[farthest_points(unit, self.inducing)]
+        if not self.kernel.against:
+            _require_positive(self.kernel, gram(self.kernel, centres, centres, sigma), cloud)
         return ThinCloud(cloud, energy_features(self.kernel, centres, sigma), self.smoothing)
 
 
@@ -49,8 +52,7 @@ class DualCloud:
         self._cloud, self._kernel, self._sigma, self._smoothing = cloud, kernel, sigma, smoothing
         unit = cloud.frame.to_unit(cloud.points)
         K = gram(kernel, unit, unit, sigma)
-        if kernel not in KERNELS.values():
-            _require_positive(K, cloud)
+        _require_positive(kernel, K, cloud)
         lower = _factorise(K, smoothing / cloud.weights, cloud)
         basis = orthonormal_affine(unit, np.ones(len(unit)), cloud.frame.rank)
         inverse_T = cho_solve((lower, True), basis.columns)
@@ -93,10 +95,14 @@ def _inverse(lower: Array) -> Array:
     return np.tril(inverse) + np.tril(inverse, -1).T
 
 
-def _require_positive(K: Array, cloud: Cloud) -> None:
+def _require_positive(kernel: Kernel, K: Array, cloud: Cloud) -> None:
     """A kernel that somebody brought must be positive definite, or the cost has no minimum."""
+    if kernel in KERNELS.values():
+        return
+    if not np.isfinite(K).all():
+        raise InvalidSetting(f"kernel: on cloud {cloud.name!r} {np.sum(~np.isfinite(K))} of its values are not finite")
     values = np.linalg.eigvalsh(0.5 * (K + K.T))
-    if not np.isfinite(K).all() or values[0] < -1e-10 * max(abs(values[-1]), 1e-300):
+    if values[0] < -1e-10 * abs(values[-1]):
         raise InvalidSetting(
             f"kernel: on cloud {cloud.name!r} the kernel matrix has eigenvalue {values[0]:.3g} "
             f"(largest {values[-1]:.3g}); use a positive definite function of distance / sigma"

@@ -19,8 +19,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
+from ..errors import NumericalFailure
 from ..frames import AffineBasis, Array, IndexArray, orthonormal_affine
 from ..kernels import Kernel, gram
 from ..observations import Cloud
@@ -51,6 +52,16 @@ def _annihilating_affine(centres: Array) -> Array:  # (l, d) -> (l, l - rank - 1
     return left[:, rank:]
 
 
+def _factorise(normal: Array, cloud: Cloud) -> Array:
+    try:
+        return cholesky(normal, lower=True, check_finite=False)
+    except LinAlgError:
+        raise NumericalFailure(
+            f"cloud {cloud.name!r}: its features are not independent in double precision at this smoothing; "
+            "raise smoothing, or use fewer control or inducing points"
+        ) from None
+
+
 class ThinCloud:
     """A reduced cloud in thin form."""
 
@@ -66,7 +77,7 @@ class ThinCloud:
             kernel, centres, sigma, mix = features
             self._phi = self._root[:, None] * (gram(kernel, unit, centres, sigma) @ mix)
         free = self._off_affine(self._phi)
-        self._lower = cholesky(free.T @ free + penalty * np.eye(q), lower=True) if q else np.zeros((0, 0))
+        self._lower = _factorise(free.T @ free + penalty * np.eye(q), cloud) if q else np.zeros((0, 0))
         self._whitened = solve_triangular(self._lower, free.T, lower=True).T if q else free
 
     @property

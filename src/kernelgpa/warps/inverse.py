@@ -1,0 +1,107 @@
+"""The way back: where in a cloud does a point of the map come from?
+
+Damped Newton on y(p) = q with the warp's own Jacobian, for all points at once:
+
+    p <- p + s J(p)^-1 (q - y(p)),      s halved until the distance |q - y(p)| falls.
+
+It starts from the inverse of the affine part; what does not arrive starts once more from the kernel centre
+whose image is nearest.  A point counts as inverted only if the residual is at rounding and the warp
+keeps its orientation there: behind a fold there is no one answer, and none is given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..frames import Array, BoolArray, finite_rows
+from .base import Warp
+
+STEPS = 50
+HALVINGS = 12
+ARRIVED = 1e-12  # of the size of the cloud's image
+BATCH = 20_000
+
+
+def inverse(warp: Warp, targets: Array) -> Array:  # (k, d) -> (k, d), NaN where there is no one answer
+    """The points that the warp takes to the targets."""
+    found = np.full_like(targets, np.nan)
+    for first in range(0, len(targets), BATCH):
+        part = slice(first, first + BATCH)
+        found[part] = _inverse_batch(warp, targets[part])
+    return found
+
+
+def oriented(warp: Warp, points: Array) -> Array:  # (k, d) -> (k,)
+    """The determinant of the Jacobian against that of the affine part: 1 far away, not positive in a fold."""
+    return np.linalg.det(warp.jacobian(points)) / np.linalg.det(warp.affine[0])
+
+
+def _inverse_batch(warp: Warp, targets: Array) -> Array:
+    asked = finite_rows(targets)
+    found = np.full_like(targets, np.nan)
+    if not asked.any() or np.linalg.matrix_rank(warp.affine[0]) < targets.shape[1]:
+        return found  # a flat cloud has no inverse off its plane
+    wanted = targets[asked]
+    points, done = _newton(warp, wanted, _affine_start(warp, wanted))
+    if not done.all() and len(warp.centres):
+        again = ~done
+        points[again], done[again] = _newton(warp, wanted[again], _nearest_centre(warp, wanted[again]))
+    points[~done] = np.nan
+    found[asked] = points
+    return found
+
+
+def _affine_start(warp: Warp, targets: Array) -> Array:
+    matrix, offset = warp.affine
+    return np.linalg.solve(matrix, (targets - offset).T).T
+
+
+def _nearest_centre(warp: Warp, targets: Array) -> Array:
+    images = warp(warp.centres)
+    nearest = np.argmin(np.sum((targets[:, None] - images) ** 2, axis=2), axis=1)
+    return warp.centres[nearest]
+
+
+def _newton(warp: Warp, targets: Array, start: Array) -> tuple[Array, BoolArray]:
+    points = start.copy()
+    distance = _distance(warp, points, targets)
+    close = ARRIVED * warp.image_size
+    for _ in range(STEPS):
+        active = np.flatnonzero(distance > close)
+        if not len(active):
+            break
+        step = _newton_step(warp, points[active], targets[active])
+        moved, closer = _damped(warp, points[active], step, targets[active], distance[active])
+        improved = closer < distance[active]
+        points[active[improved]], distance[active[improved]] = moved[improved], closer[improved]
+        if not improved.any():
+            break
+    arrived = distance <= 1e3 * close  # a few units in the last place may be out of reach
+    arrived[arrived] = oriented(warp, points[arrived]) > 0
+    return points, arrived
+
+
+def _newton_step(warp: Warp, points: Array, targets: Array) -> Array:
+    jacobian = warp.jacobian(points)
+    singular = np.abs(np.linalg.det(jacobian)) < 1e-12 * abs(np.linalg.det(warp.affine[0]))
+    jacobian[singular] = warp.affine[0]  # on a fold the affine part still knows a way
+    return np.linalg.solve(jacobian, (targets - warp(points))[:, :, None])[:, :, 0]
+
+
+def _damped(warp: Warp, points: Array, step: Array, targets: Array, distance: Array) -> tuple[Array, Array]:
+    """The longest of the steps s, s/2, s/4, ... that comes closer, point by point."""
+    moved = points + step
+    closer = _distance(warp, moved, targets)
+    share = 1.0
+    for _ in range(HALVINGS):
+        worse = np.flatnonzero(~(closer < distance))
+        if not len(worse):
+            break
+        share /= 2
+        moved[worse] = points[worse] + share * step[worse]
+        closer[worse] = _distance(warp, moved[worse], targets[worse])
+    return moved, closer
+
+
+def _distance(warp: Warp, points: Array, targets: Array) -> Array:
+    return np.linalg.norm(warp(points) - targets, axis=1)
