@@ -53,7 +53,7 @@ def _inverse_batch(warp: Warp, targets: Array) -> Array:
 
 def _affine_start(warp: Warp, targets: Array) -> Array:
     matrix, offset = warp.affine
-    return np.linalg.solve(matrix, (targets - offset).T).T
+    return _solved(matrix, targets - offset)
 
 
 def _nearest_centre(warp: Warp, targets: Array) -> Array:
@@ -85,7 +85,11 @@ def _newton_step(warp: Warp, points: Array, targets: Array) -> Array:
     jacobian = warp.jacobian(points)
     singular = np.abs(np.linalg.det(jacobian)) < 1e-12 * abs(np.linalg.det(warp.affine[0]))
     jacobian[singular] = warp.affine[0]  # on a fold the affine part still knows a way
-    return np.linalg.solve(jacobian, (targets - warp(points))[:, :, None])[:, :, 0]
+    return _solved(jacobian, targets - warp(points))
+
+
+def _solved(matrices: Array, rows: Array) -> Array:  # (..., d, d), (k, d) -> (k, d)
+    return np.asarray(np.linalg.solve(matrices, rows[:, :, None])[:, :, 0], dtype=np.float64)
 
 
 def _damped(warp: Warp, points: Array, step: Array, targets: Array, distance: Array) -> tuple[Array, Array]:
