@@ -17,7 +17,7 @@ DEFORMABLE = [
     AffineGPA(modes="paper"),
     TPSGPA(control_points=3, modes="paper"),
     KernelGPA(modes="paper"),
-    AffineGPA(),
+    AffineGPA(modes=6),
     KernelGPA(modes=8),
 ]
 every_deformable = pytest.mark.parametrize("model", DEFORMABLE, ids=repr)
@@ -143,6 +143,44 @@ def test_refined_scales_fit_better_than_closed_form_and_pairwise(dimension):
     assert costs["refined"] < min(costs["closed-form"], costs["pairwise"])
 
 
+@pytest.mark.parametrize(
+    "model", [AffineGPA(), TPSGPA(control_points=3), KernelGPA(), KernelGPA(bandwidth=1.0, smoothing=1e-3)], ids=repr
+)
+def test_nothing_beats_the_faithful_map_in_its_own_objective(model, dimension):
+    points, _ = scene(d=dimension, seed=7, hidden=0.2, bend=0.15)
+    gpa = model.fit(points)
+    Q, gamma = total_form(model, points), gpa.faithful_.gamma
+    assert gamma > 0
+
+    def objective(rotations, translations, places):
+        return rigid_cost(points, rotations, translations, places) + gamma * np.trace(places.T @ Q @ places)
+
+    cost = objective(gpa.rotations_, gpa.translations_, gpa.map_)
+    rng = np.random.default_rng(0)
+    for size in (1e-5, 1e-3, 1e-1):
+        for _ in range(20):
+            R = turned(gpa.rotations_, size * rng.standard_normal(gpa.rotations_.shape))
+            t = gpa.translations_ + size * rng.standard_normal(gpa.translations_.shape)
+            M = gpa.map_ + size * rng.standard_normal(gpa.map_.shape)
+            for candidate in (
+                (R, gpa.translations_, gpa.map_),
+                (gpa.rotations_, t, gpa.map_),
+                (gpa.rotations_, gpa.translations_, M),
+                (R, t, M),
+            ):
+                assert objective(*candidate) >= cost * (1 - 1e-9)
+
+
+def test_the_faithful_map_leaves_the_rigid_one_by_its_leeway(dimension):
+    points, _ = scene(d=dimension, seed=7, hidden=0.2, bend=0.15)
+    rigid = RigidGPA().fit(points).gauge_.cost
+    for smoothing in (1e-4, 1e-2, 1.0, 100.0):
+        faithful = KernelGPA(bandwidth=0.5, smoothing=smoothing).fit(points).faithful_
+        nu = np.sum(~np.isnan(points[:, :, 0])) / points.shape[1]
+        assert_allclose(faithful.gauge.cost / rigid - 1, faithful.excess, atol=1e-9)
+        assert 0 < faithful.excess <= 0.2 / nu
+
+
 def test_more_modes_fit_the_clouds_better_until_the_map_is_rigid(dimension):
     points, _ = scene(d=dimension, seed=6, hidden=0.0)
     costs = [KernelGPA(modes=k).fit(points).gauge_.cost for k in (dimension, 6, 12, 24, 38)]
@@ -154,7 +192,7 @@ def test_the_classical_factorisation_agrees_where_clouds_are_affine_copies(dimen
     rng = np.random.default_rng(0)
     template = rng.standard_normal((30, dimension))
     clouds = [template @ (np.eye(dimension) + 0.1 * rng.standard_normal((dimension, dimension))) for _ in range(6)]
-    spectral = AffineGPA().fit(np.stack(clouds))
+    spectral = AffineGPA(modes=dimension).fit(np.stack(clouds))
     classical = AffineGPA(method="svd").fit(np.stack(clouds))
     assert_allclose(classical.map_, spectral.map_, atol=1e-9)
     assert_allclose(classical.eigenvalues_[:dimension], 0, atol=1e-12)

@@ -13,6 +13,8 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 
 from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning, NotFitted
+from .faithful import faithful_registration
+from .forms import Form, accumulate
 from .frames import Array
 from .gauge import SCALE_METHODS, Gauge, fix_gauge
 from .kernels import Kernel, as_kernel
@@ -22,8 +24,6 @@ from .scene import Scene, open_scene
 from .spectral import Spectrum, Uniqueness, factorisation, smallest
 from .warps import AffineFamily, Family, KernelFamily, ReducedCloud, ThinPlateFamily, Warp
 from .warps.affine import affine_warp
-
-AUTO_MODES = 10  # modes a dimension: enough to keep a flexible map from collapsing, few enough to smooth it
 
 
 class _GPA(BaseEstimator):
@@ -117,19 +117,29 @@ class _DeformableGPA(_GPA):
         self._check_gauge_settings()
         scene = open_scene(as_observations(points, weights))
         reduced = self._reduce(family, scene)
-        self.spectrum_ = self._spectrum(scene, reduced)
-        gauge = fix_gauge(
-            self.spectrum_,
-            scene.core.clouds,
-            rank=scene.rank,
-            modes=self._mode_count(scene),
-            scale_method=self.scale_method,
-            start=None if self.modes == "paper" else scene.start.gauge.rotations,
-        )
+        form = accumulate([reduced[t] for t in scene.part], len(scene.landmarks))
+        self.spectrum_ = self._spectrum(scene, form)
+        gauge = self._gauge(scene, form)
         self._deliver_poses(scene, gauge)
         self._deliver_map(scene, [cloud.fit(gauge.map[cloud.seen]) for cloud in reduced])
         self.eigenvalues_ = _padded(self.spectrum_.values, scene.observations.dimension + 1)
         return self
+
+    def _gauge(self, scene: Scene, form: Form) -> Gauge:
+        """The map and the poses from the spectrum, or from the form where the map is the faithful one."""
+        start = scene.start.gauge.rotations
+        if self.modes == "auto":
+            self.faithful_ = faithful_registration(scene.core, form, start)
+            return self.faithful_.gauge
+        modes = None if self.modes == "paper" else int(self.modes)
+        return fix_gauge(
+            self.spectrum_,
+            scene.core.clouds,
+            rank=scene.rank,
+            modes=modes,
+            scale_method=self.scale_method,
+            start=None if modes is None else start,
+        )
 
     def _family(self) -> Family:
         """The warps, with their settings checked."""
@@ -140,29 +150,20 @@ class _DeformableGPA(_GPA):
         jobs = (delayed(family.reduce)(cloud) for cloud in scene.restricted.clouds)
         return list(Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs))
 
-    def _spectrum(self, scene: Scene, reduced: list[ReducedCloud]) -> Spectrum:
+    def _spectrum(self, scene: Scene, form: Form) -> Spectrum:
         m, d = len(scene.landmarks), scene.observations.dimension
         if m < d + 2:
             raise InvalidObservations(
                 f"{m} landmarks are seen by two or more clouds; warps that deform need at least {d + 2} in "
                 f"{d}D (RigidGPA does with fewer)"
             )
-        modes = max(d, self._mode_count(scene) or d)
-        spectrum = smallest([reduced[t] for t in scene.part], m, scene.rank, modes)
-        if spectrum.uniqueness is Uniqueness.NO_GAP:
+        if not isinstance(self.modes, str) and not scene.rank <= self.modes <= m - 2:
+            raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {scene.rank} and {m - 2}")
+        modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
+        spectrum = smallest(form, scene.rank, modes)
+        if self.modes == "paper" and spectrum.uniqueness is Uniqueness.NO_GAP:
             warnings.warn(spectrum.uniqueness.value, KernelGPAWarning, stacklevel=3)
         return spectrum
-
-    def _mode_count(self, scene: Scene) -> int | None:
-        """k of the map M = X_k A; None for the paper's."""
-        if self.modes == "paper":
-            return None
-        most = len(scene.landmarks) - 2
-        if self.modes == "auto":
-            return min(AUTO_MODES * scene.rank, most)
-        if not scene.rank <= int(self.modes) <= most:
-            raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {scene.rank} and {most}")
-        return int(self.modes)
 
     def _check_gauge_settings(self) -> None:
         if self.modes not in ("auto", "paper") and not isinstance(self.modes, Integral):
@@ -197,16 +198,15 @@ class AffineGPA(_DeformableGPA):
             raise InvalidSetting(f"modes is {self.modes!r}; method='svd' has its own, use 'auto' or 'paper'")
         return AffineFamily()
 
-    def _mode_count(self, scene: Scene) -> int | None:
-        if self.method == "svd" and self.modes != "paper":
-            return scene.rank  # the classical factorisation keeps as many vectors as dimensions
-        return super()._mode_count(scene)
+    def _spectrum(self, scene: Scene, form: Form) -> Spectrum:
+        spectrum = super()._spectrum(scene, form)
+        return spectrum if self.method == "spectral" else factorisation(scene.core, form, scene.rank)
 
-    def _spectrum(self, scene: Scene, reduced: list[ReducedCloud]) -> Spectrum:
-        spectrum = super()._spectrum(scene, reduced)
-        if self.method == "spectral":
-            return spectrum
-        return factorisation(scene.core, [reduced[t] for t in scene.part], scene.rank)
+    def _gauge(self, scene: Scene, form: Form) -> Gauge:
+        if self.method == "svd" and self.modes == "auto":  # as many vectors as dimensions, mixed freely
+            start = scene.start.gauge.rotations
+            return fix_gauge(self.spectrum_, scene.core.clouds, scene.rank, modes=scene.rank, start=start)
+        return super()._gauge(scene, form)
 
 
 class TPSGPA(_DeformableGPA):

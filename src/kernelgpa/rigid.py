@@ -16,11 +16,13 @@ rotations.  The start is the affine solution, whose spectrum is global.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from .forms import Apply, Form, accumulate
 from .frames import Array, IndexArray
 from .gauge import (
     Gauge,
@@ -52,7 +54,7 @@ def affine_start(observations: Observations) -> Start:
     """Rotations and map of the affine registration in closed form, then refined."""
     rank = map_rank(observations.clouds)
     reduced = [AffineFamily().reduce(cloud) for cloud in observations.clouds]
-    spectrum = smallest(reduced, len(observations.landmarks), rank, observations.dimension)
+    spectrum = smallest(accumulate(reduced, len(observations.landmarks)), rank, observations.dimension)
     return Start(spectrum, fix_gauge(spectrum, observations.clouds, rank))
 
 
@@ -91,7 +93,7 @@ def mirrored(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> Ind
 
 
 class RigidSystem:
-    """Eq. 15 with the map and the translations eliminated."""
+    """Eq. 15 with the map and the translations eliminated, or eq. 16 where the map has a price."""
 
     def __init__(self, clouds: Sequence[Cloud], m: int) -> None:
         n, d = len(clouds), clouds[0].points.shape[1]
@@ -100,10 +102,29 @@ class RigidSystem:
         for t, cloud in enumerate(clouds):
             self._weights[cloud.seen, t] = cloud.weights
             self._pull[cloud.seen, t] = cloud.weights[:, None] * _centred(cloud)
-        self._total = self._weights.sum(axis=1)
-        laplacian = np.diag(self._weights.sum(axis=0)) - self._weights.T @ (self._weights / self._total[:, None])
+        self._settled = self._free()
+
+    def penalised(self, form: Form, gamma: float) -> RigidSystem:
+        """The same clouds with the price gamma tr(M' Q M) on the map."""
+        priced = copy(self)
+        total = self._weights.sum(axis=1)
+        columns = self._weights / np.sqrt(self._weights.sum(axis=0))
+        priced._settled = form.inverse(gamma, total, columns, total.mean() / len(total))
+        return priced
+
+    def _free(self) -> Apply:
+        """(m, c) weighted sums -> (m, c) map points, where each map point is free."""
+        total, n = self._weights.sum(axis=1)[:, None], self._weights.shape[1]
+        laplacian = np.diag(self._weights.sum(axis=0)) - self._weights.T @ (self._weights / total)
         # the map's own position is free: lifting the constants fixes it at the origin
-        self._ties = cho_factor(laplacian + np.trace(laplacian) / n**2 + 1e-15 * np.trace(laplacian) * np.eye(n))
+        size = np.trace(laplacian)
+        ties = cho_factor(laplacian + size / n**2 + 1e-15 * size * np.eye(n))
+
+        def settled(moved: Array) -> Array:
+            offsets = cho_solve(ties, self._weights.T @ (moved / total))
+            return (moved + self._weights @ offsets) / total
+
+        return settled
 
     def map_of(self, motions: Array) -> Array:  # (n, d, d) s_t R_t -> (m, d)
         return self._settled(np.einsum("mtd,ted->me", self._pull, motions))
@@ -122,16 +143,16 @@ class RigidSystem:
         settled = self._settled(moved.reshape(len(moved), -1)).reshape(moved.shape)
         return np.einsum("mte,mue->tu", moved, settled)
 
-    def _settled(self, moved: Array) -> Array:  # (m, c) weighted sums -> (m, c) map points
-        offsets = cho_solve(self._ties, self._weights.T @ (moved / self._total[:, None]))
-        return (moved + self._weights @ offsets) / self._total[:, None]
-
 
 def rigid_registration(observations: Observations, start: Array) -> Gauge:
     """The optimum of eq. 15 with s_t = 1, from the given rotations."""
-    system = RigidSystem(observations.clouds, len(observations.landmarks))
+    return registered(RigidSystem(observations.clouds, len(observations.landmarks)), observations.clouds, start)
+
+
+def registered(system: RigidSystem, clouds: Sequence[Cloud], start: Array) -> Gauge:
+    """The best rotations of a system, and its map, delivered."""
     end = climb(system.operator, start)
-    return deliver(system.map_of(end.rotations), observations.clouds, end.rotations, end.iterations, end.ending)
+    return deliver(system.map_of(end.rotations), clouds, end.rotations, end.iterations, end.ending)
 
 
 def similarity_registration(observations: Observations, start: Array) -> tuple[Gauge, Array]:

@@ -1,41 +1,38 @@
 """The bottom of the spectrum of Q = sum_t Q_t, never by a full eigen-decomposition.
 
 Q is symmetric, positive semidefinite and Q 1 = 0.  Wanted are its smallest eigenpairs other than
-the constant one.  Lanczos runs on the inverse of
+the constant one.  Small problems go to LAPACK's partial solver, all others to Lanczos on the inverse of
 
     S = Q + (tr Q) 11' / m + eps I,                                    (theory, eq. 10)
 
-which has the constants moved out of the way:
-
-    dense   S by one Cholesky factorisation; small problems by LAPACK's partial solver;
-    thin    Q = D - B B', S^-1 by Woodbury with a system of the size of all features together.
-
-The eigenvectors are those of Q; the eigenvalues are recomputed as Rayleigh quotients.
+which has the constants moved to the top.  The eigenvectors are those of Q; the eigenvalues are
+recomputed as Rayleigh quotients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, lu_factor, lu_solve
+from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from .errors import InvalidObservations, NumericalFailure
+from .forms import SMALL, Apply, DenseForm, Form, ThinForm
 from .frames import Array, BoolArray
 from .observations import Observations
-from .warps import ReducedCloud
 
-SMALL = 400  # landmarks below which LAPACK is as fast as Lanczos
 SHIFT = 1e-10  # eps, as a share of the mean eigenvalue
 NO_GAP_SHARE = 1e-6  # a gap below this share of the eigenvalue above it is none
 RESIDUAL = 1e-9  # of an eigenvector, as a share of what Q does to the others
 SEED = 20230  # of the start vectors
 
-Apply = Callable[[Array], Array]
+SOLVERS: dict[type, str] = {
+    DenseForm: "dense: Cholesky and Lanczos",
+    ThinForm: "thin: Woodbury and Lanczos",
+}
 
 
 class Uniqueness(Enum):
@@ -75,63 +72,23 @@ class Spectrum:
 
 
 def smallest(
-    clouds: Sequence[ReducedCloud],
-    landmarks: int,  # m
+    form: Form,
     dimension: int,  # d, for the gap
     modes: int,  # k eigenvectors, at least d
 ) -> Spectrum:
-    """The k bottom eigenvectors and k + 1 eigenvalues of the sum of the clouds' forms."""
-    factors = [cloud.factor() for cloud in clouds]
-    features = sum(factor.basis.shape[1] for factor in factors if factor is not None)
-    if landmarks > SMALL and all(factor is not None for factor in factors) and 2 * features < landmarks:
-        return _thin(clouds, landmarks, dimension, modes)
-    return _dense(clouds, landmarks, dimension, modes)
-
-
-def _dense(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) -> Spectrum:
-    Q = np.zeros((m, m))
-    for cloud in clouds:
-        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
-    total = float(np.trace(Q))
-    Q += total / m  # the constants go to the top
+    """The k bottom eigenvectors and k + 1 eigenvalues of the total form."""
+    m, total = form.landmarks, form.total
+    lift = total / m  # the constants go to the top
     wanted = min(modes + 1, m - 1)
-    if m <= SMALL or wanted > m // 4:
-        values, vectors = eigh(Q, subset_by_index=(0, wanted - 1))
-        solver = "dense: LAPACK, partial"
-    else:
-        shifted = Q + SHIFT * total / m * np.eye(m)
-        factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-        values, vectors = _lanczos(
-            lambda x: cho_solve(factor, x, check_finite=False), lambda x: Q @ x, total, m, wanted
-        )
-        solver = "dense: Cholesky and Lanczos"
-    return Spectrum(values, vectors[:, :modes], total, dimension, solver)
+    if isinstance(form, DenseForm) and (m <= SMALL or wanted > m // 4):
+        values, vectors = eigh(form.matrix + lift, subset_by_index=(0, wanted - 1))
+        return Spectrum(values, vectors[:, :modes], total, dimension, "dense: LAPACK, partial")
+    solve = form.inverse(1.0, np.full(m, SHIFT * total / m), np.zeros((m, 0)), lift)
+    values, vectors = _lanczos(solve, lambda x: form.apply(x) + lift * x.sum(axis=0), total, m, wanted)
+    return Spectrum(values, vectors[:, :modes], total, dimension, SOLVERS[type(form)])
 
 
-def _thin(clouds: Sequence[ReducedCloud], m: int, dimension: int, modes: int) -> Spectrum:
-    factors = [(cloud.seen, cloud.factor()) for cloud in clouds]
-    diagonal = np.zeros(m)
-    columns = []
-    for seen, factor in factors:
-        assert factor is not None  # smallest() has looked
-        diagonal[seen] += factor.weights
-        spread = np.zeros((m, factor.basis.shape[1]))
-        spread[seen] = factor.basis
-        columns.append(spread)
-    B = np.hstack(columns)
-    total = float(diagonal.sum() - np.sum(B**2))
-    lift = total / m
-
-    def apply(x: Array) -> Array:
-        lifted: Array = (diagonal * x.T).T - B @ (B.T @ x) + lift * x.sum(axis=0)
-        return lifted
-
-    solve = _woodbury(diagonal + SHIFT * total / m, B, lift)
-    values, vectors = _lanczos(solve, apply, total, m, modes + 1)
-    return Spectrum(values, vectors[:, :modes], total, dimension, "thin: Woodbury and Lanczos")
-
-
-def factorisation(observations: Observations, clouds: Sequence[ReducedCloud], dimension: int) -> Spectrum:
+def factorisation(observations: Observations, form: Form, dimension: int) -> Spectrum:
     """The classical factorisation: left singular vectors of all clouds side by side.
 
     Instead of eigenvalues it reports the cost that each vector leaves, x' Q x.
@@ -143,24 +100,8 @@ def factorisation(observations: Observations, clouds: Sequence[ReducedCloud], di
     centred = [cloud.points - cloud.points.mean(axis=0) for cloud in observations.clouds]
     left = np.linalg.svd(np.hstack(centred), full_matrices=False)[0]
     X = left[:, : observations.dimension + 1]
-    forms = [cloud.form() for cloud in clouds]
-    values = np.einsum("mk,mk->k", X, sum(forms) @ X)
-    total = float(sum(np.trace(form) for form in forms))
-    return Spectrum(values, X[:, :dimension], total, dimension, "classical factorisation")
-
-
-def _woodbury(diagonal: Array, B: Array, lift: float) -> Apply:
-    """x -> (diag - B B' + lift 11')^-1 x, by a system of the size of all features."""
-    U = np.column_stack([B, np.ones(len(B))])
-    signs = np.append(-np.ones(B.shape[1]), 1 / lift)
-    inner = lu_factor(np.diag(signs) + U.T @ (U / diagonal[:, None]))
-
-    def solve(x: Array) -> Array:
-        scaled = (x.T / diagonal).T
-        correction: Array = U @ lu_solve(inner, U.T @ scaled)
-        return scaled - (correction.T / diagonal).T
-
-    return solve
+    values = np.einsum("mk,mk->k", X, form.apply(X))
+    return Spectrum(values, X[:, :dimension], form.total, dimension, "classical factorisation")
 
 
 def _lanczos(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> tuple[Array, Array]:

@@ -1,0 +1,70 @@
+"""A map that stays faithful however flexible the warps are.
+
+The bottom eigenvectors of Q alone give a map that collapses as soon as warps can explain anything.  The
+default map therefore answers to both: it is as rigidly like all clouds as it can be, and cheap for the warps,
+
+    min over M, R_t, t_t of   sum_t |W_t^(1/2) (P_t R_t' + 1 t_t' - M_t)|^2 + gamma tr(M' Q M).   (theory, eq. 16)
+
+gamma = 0 is the rigid map; a large gamma leaves only the bottom of the spectrum.  The rule for gamma: the
+map may leave the rigid one by about half of the rigid one's own standard error.  A landmark seen by
+nu clouds is known to 1 / nu of the variance of one, so leaving by one standard error raises the rigid cost
+by the share 1 / nu; the leeway is 0.2 of that.  Rotations start from the affine spectrum, which needs no guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .forms import Form
+from .frames import Array
+from .gauge import Gauge
+from .observations import Observations
+from .rigid import RigidSystem, registered
+
+LEEWAY = 0.2  # of the rise of the rigid cost that one standard error of the map makes
+CLOSE = 0.7  # of the leeway: near enough
+ROUNDS = 40
+LARGEST = 1e12  # gamma beyond this changes nothing
+
+
+@dataclass(frozen=True)
+class Faithful:
+    """The faithful map and the price of leaving the rigid one."""
+
+    gauge: Gauge
+    gamma: float
+    excess: float  # rigid cost above that of the rigid map, as a share
+
+
+def faithful_registration(observations: Observations, form: Form, start: Array) -> Faithful:
+    """The map of eq. 16 with gamma by the rule."""
+    system = RigidSystem(observations.clouds, len(observations.landmarks))
+    rigid = registered(system, observations.clouds, start)
+    if rigid.cost <= 1e-20 * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
+        return Faithful(rigid, 0.0, 0.0)
+    allowed = LEEWAY * len(observations.landmarks) / observations.counts.sum()
+    gamma = observations.weights.sum() / form.total
+    fewest, most = 0.0, LARGEST
+    result = Faithful(rigid, 0.0, 0.0)
+    for _ in range(ROUNDS):
+        gauge = registered(system.penalised(form, gamma), observations.clouds, rigid.rotations)
+        excess = gauge.cost / rigid.cost - 1
+        if excess <= allowed:
+            result, fewest = Faithful(gauge, gamma, excess), gamma
+        else:
+            most = gamma
+        if CLOSE * allowed <= excess <= allowed or fewest >= most / 2:
+            break
+        gamma = _next(gamma, excess, allowed, fewest, most)
+    return result
+
+
+def _next(gamma: float, excess: float, allowed: float, fewest: float, most: float) -> float:
+    """The excess grows like gamma^2 at first: a guess by that law, kept inside what is known."""
+    middle = np.sqrt(CLOSE) * allowed
+    guess = gamma * float(np.clip(np.sqrt(middle / max(excess, 1e-300)), 1e-3, 1e3))
+    if fewest < guess < most:
+        return guess
+    return float(np.sqrt(fewest * most)) if fewest > 0 else most / 10
