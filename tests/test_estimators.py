@@ -124,7 +124,7 @@ def test_an_unfitted_model_says_so(model):
         (TPSGPA(control_points=1), "control_points is 1"),
         (TPSGPA(smoothing=None), "smoothing is None"),
         (AffineGPA(method="qr"), "method is 'qr'"),
-        (AffineGPA(method="svd", modes=7), "method='svd' has its own"),
+        (AffineGPA(method="svd", modes=7), "method='svd' takes modes"),
         (AffineGPA(method="svd"), "every landmark seen by every cloud"),
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value),

@@ -23,13 +23,56 @@ def consistency(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k,)
     """The paper's delta: root mean square distance of each point's images from their mean.
 
     0 for a point that one cloud saw, NaN for a point that none saw.  It is measured in the map, so a
-    map that shrinks scores better: read it beside the sensor-frame error.
+    map that shrinks scores better: read it beside :func:`sensor_error`.
     """
     array = _checked(clouds)
-    square = np.nansum((array - mean_map(array)) ** 2, axis=(0, 2))
-    count = _sums(array)[1]
-    mean = np.divide(square, count, out=np.full(len(count), np.nan), where=count > 0)
-    return np.sqrt(mean)
+    return _root_mean_square(array - mean_map(array))
+
+
+def mean_of_others(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (n, k, d)
+    """Where the other clouds place each point; NaN where none of them saw it."""
+    array = _checked(clouds)
+    total, count = _sums(array)
+    seen = finite_rows(array)
+    others = count - seen
+    rest = total - np.where(seen[:, :, None], array, 0.0)
+    return np.divide(rest, others[:, :, None], out=np.full_like(array, np.nan), where=others[:, :, None] > 0)
+
+
+def sensor_residuals(
+    clouds: npt.ArrayLike,  # (n, k, d)
+    jacobians: npt.ArrayLike,  # (n, k, d, d) of the warps, at the points where the clouds have them
+) -> Array:  # (n, k, d)
+    """Disagreement with the other clouds, taken back into each cloud's own frame: J^-1 (y - mean of others)."""
+    array = _checked(clouds)
+    matrices = np.asarray(jacobians, dtype=np.float64)
+    if matrices.shape != (*array.shape, array.shape[2]):
+        raise InvalidObservations(
+            f"jacobians have shape {matrices.shape}; expected {(*array.shape, array.shape[2])}, one a point"
+        )
+    off = array - mean_of_others(array)
+    known = finite_rows(off) & np.isfinite(matrices).all(axis=(2, 3))
+    residuals = np.full_like(array, np.nan)
+    singular = known & (np.linalg.det(np.where(known[:, :, None, None], matrices, np.nan)) == 0)
+    good = known & ~singular
+    residuals[good] = np.linalg.solve(matrices[good], off[good][:, :, None])[:, :, 0]
+    residuals[singular] = np.inf  # a warp that flattens space there cannot be taken back
+    return residuals
+
+
+def sensor_error(clouds: npt.ArrayLike, jacobians: npt.ArrayLike) -> Array:  # -> (k,)
+    """Consistency as the sensors see it: root mean square of :func:`sensor_residuals` for each point.
+
+    A map that shrinks or folds scores worse, not better.  NaN for a point that fewer than two clouds saw.
+    """
+    return _root_mean_square(sensor_residuals(clouds, jacobians))
+
+
+def _root_mean_square(off: Array) -> Array:  # (n, k, d) -> (k,)
+    known = ~np.isnan(off).any(axis=2)
+    square = np.where(known, np.sum(off**2, axis=2), 0.0).sum(axis=0)
+    count = known.sum(axis=0)
+    return np.sqrt(np.divide(square, count, out=np.full(len(count), np.nan), where=count > 0))
 
 
 def _sums(array: Array) -> tuple[Array, Array]:

@@ -211,6 +211,10 @@ class Observations:
         clouds = tuple(c.only(renumbered[c.seen] >= 0, renumbered) for c in self.clouds)
         return Observations(clouds, tuple(self.landmarks[j] for j in indices), self.dimension)
 
+    def at(self, clouds: IndexArray) -> Observations:
+        """Only the clouds at the given indices; there may be as few as one."""
+        return Observations(tuple(self.clouds[t] for t in clouds), self.landmarks, self.dimension)
+
     # -- names to indices --
 
     def cloud_index(self, cloud: Name) -> int:

@@ -33,11 +33,11 @@ class Scene:
     @property
     def core(self) -> Observations:
         """The clouds and landmarks that take part."""
-        return _sound(self.restricted, self.part)
+        return self.restricted.at(self.part)
 
     @property
     def counts(self) -> IndexArray:  # (m,) clouds that take part and see each landmark of all
-        return _sound(self.observations, self.part).counts
+        return self.observations.at(self.part).counts
 
     @property
     def rank(self) -> int:
@@ -64,18 +64,13 @@ def open_scene(observations: Observations) -> Scene:
 def _scene(observations: Observations, part: IndexArray) -> Scene:
     if len(part) < 2:
         raise InvalidObservations("only one cloud is left once mirror images are taken out; check the data's hand")
-    sound = _sound(observations, part)
+    sound = observations.at(part)
     landmarks = np.flatnonzero(sound.counts >= 2)
     restricted = observations.select(landmarks)
     _require_points(restricted)
-    core = _sound(restricted, part)
+    core = restricted.at(part)
     require_tied(core)
     return Scene(observations, landmarks, restricted, part, affine_start(core))
-
-
-def _sound(observations: Observations, part: IndexArray) -> Observations:
-    clouds = tuple(observations.clouds[t] for t in part)
-    return Observations(clouds, observations.landmarks, observations.dimension)
 
 
 def _require_points(restricted: Observations) -> None:

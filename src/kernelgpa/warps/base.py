@@ -44,14 +44,14 @@ class Warp:
     kernel_part: KernelPart | None = None
 
     def __call__(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d)
-        points = self._checked(points)
+        points = self.checked(points)
         warped = np.empty_like(points)
         for part in self._batches(len(points)):
             warped[part] = self._value(self.frame.to_unit(points[part]))
         return warped
 
     def jacobian(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d, d), dy_i / dp_j
-        points = self._checked(points)
+        points = self.checked(points)
         jacobian = np.empty((*points.shape, points.shape[1]))
         for part in self._batches(len(points)):
             jacobian[part] = self._gradient(self.frame.to_unit(points[part])) / self.frame.size
@@ -103,7 +103,7 @@ class Warp:
         step = max(1, BATCH_ENTRIES // max(1, len(self.weights)))
         return [slice(i, i + step) for i in range(0, count, step)]
 
-    def _checked(self, points: npt.ArrayLike) -> Array:
+    def checked(self, points: npt.ArrayLike) -> Array:
         array = np.asarray(points)
         d = self.coefficients.shape[1]
         if array.ndim != 2 or array.shape[1] != d or array.dtype.kind not in "fiub":

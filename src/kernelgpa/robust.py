@@ -1,0 +1,84 @@
+"""Residual to weight.
+
+A flexible warp swallows a wrong match, so plain residuals see nothing.  The residual that counts is the one
+an observation would have if its cloud had been fitted without it (theory, eq. 17).  Weights are
+
+    huber           min(1, c / r)                 c = 1.345 sigma
+    tukey           (1 - (r / c)^2)^2, r < c      c = 4.685 sigma
+    geman-mcclure   (c^2 / (c^2 + r^2))^2         c = 3 sigma
+
+sigma is the spread of the good observations, from the median of all residuals: half of them may be
+wrong.  c is never less than the median distance of the clouds from the map after a rigid motion: what lies
+within that does no more harm to the map than the deformation itself.  The first solve is wrong wherever
+wrong matches are many, so c starts large enough for nine observations in ten and shrinks by 0.6 from
+solve to solve until it reaches its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import chi
+
+from .errors import InvalidSetting
+from .frames import Array
+
+SHRINK = 0.6
+FIRST_SHARE = 0.9  # of the observations that the first scale takes in
+FAINTEST = 1e-6  # a weight is never less, so that every observation keeps a residual
+SETTLED = 1e-3  # change of the weights that ends the iteration
+MOST_ROUNDS = 60
+
+
+def _huber(r: Array) -> Array:
+    return np.minimum(1.0, 1 / np.maximum(r, 1e-300))
+
+
+def _tukey(r: Array) -> Array:
+    return np.maximum(1 - r**2, 0.0) ** 2
+
+
+def _geman_mcclure(r: Array) -> Array:
+    return 1 / (1 + r**2) ** 2
+
+
+LOSSES: dict[str, tuple[float, Callable[[Array], Array]]] = {
+    "huber": (1.345, _huber),
+    "tukey": (4.685, _tukey),
+    "geman-mcclure": (3.0, _geman_mcclure),
+}
+
+
+def spread(residuals: Array, dimension: int) -> float:  # (...,) lengths, NaN where unseen
+    """sigma of one coordinate, from the median length of the residuals."""
+    return float(np.nanmedian(residuals) / chi(dimension).median())
+
+
+def require_loss(loss: str) -> None:
+    if loss not in LOSSES:
+        raise InvalidSetting(f"robust is {loss!r}; expected one of {', '.join(LOSSES)}, or None")
+
+
+class Annealing:
+    """The scale of a loss from solve to solve: large at first, then down to its place."""
+
+    def __init__(self, loss: str, dimension: int) -> None:
+        require_loss(loss)
+        self._tuning, self._weight = LOSSES[loss]
+        self._dimension = dimension
+        self._scale = np.inf
+        self.arrived = False
+
+    def weights(self, residuals: Array, rigid: Array) -> Array:
+        """Weights between FAINTEST and 1 for leave-one-out and rigid distances; NaN stays NaN."""
+        self._shrink(residuals, rigid)
+        if self._scale == 0:  # exact copies: nothing is suspicious
+            return np.where(np.isnan(residuals), np.nan, 1.0)
+        return np.maximum(self._weight(residuals / self._scale), FAINTEST)
+
+    def _shrink(self, residuals: Array, rigid: Array) -> None:
+        last = max(self._tuning * spread(residuals, self._dimension), float(np.nanmedian(rigid)))
+        first = float(np.nanquantile(residuals, FIRST_SHARE))
+        self._scale = max(last, first if np.isinf(self._scale) else SHRINK * self._scale)
+        self.arrived = self._scale == last
