@@ -1,6 +1,6 @@
 """Register many deformed, partly seen point clouds at once, in closed form."""
 
-from . import metrics
+from . import metrics, selection
 from .errors import (
     DegenerateCloud,
     InvalidObservations,
@@ -13,6 +13,7 @@ from .errors import (
 )
 from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from .observations import Observations
+from .uncertainty import Uncertainty, uncertainty
 from .warps import Warp
 
 __version__ = "0.1.0"
@@ -30,8 +31,11 @@ __all__ = [
     "NumericalFailure",
     "Observations",
     "RigidGPA",
+    "Uncertainty",
     "Warp",
     "WeaklyTied",
     "__version__",
     "metrics",
+    "selection",
+    "uncertainty",
 ]

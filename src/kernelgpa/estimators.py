@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning, NotFitted
 from .faithful import Faithful, faithful_registration
 from .forms import Form, accumulate
-from .frames import Array
+from .frames import Array, IndexArray
 from .gauge import SCALE_METHODS, Gauge, fix_gauge
 from .kernels import Kernel, as_kernel
 from .observations import Cloud, Name, Observations, as_observations, reweighted
@@ -27,7 +27,7 @@ from .spectral import Spectrum, Uniqueness, factorisation, smallest
 from .warps import AffineFamily, Family, KernelFamily, ReducedCloud, ThinPlateFamily, Warp
 from .warps.affine import affine_warp
 from .warps.inverse import inverse
-from .warps.part import leave_one_out
+from .warps.part import PartOfCloud, leave_one_out
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,27 @@ class Round:
     solution: Solution
 
 
-class _GPA(BaseEstimator):
+@dataclass(frozen=True)
+class Prepared:
+    """A fitted scene, ready to be solved again without some landmarks."""
+
+    core: Observations  # the clouds and landmarks that took part, with their last weights
+    landmarks: IndexArray  # the places of its landmarks among all
+    part: IndexArray  # the places of its clouds among all
+    reduced: list[ReducedCloud]  # nothing for rigid warps
+    start: Array  # (n, d, d) the rotations of the fit
+
+
+@dataclass(frozen=True)
+class Refit:
+    """A solve without some landmarks."""
+
+    gauge: Gauge
+    warps: list[Warp]
+    spreads: list[Array]  # a cloud: variance of its points left out, in units of its noise; NaN for rigid warps
+
+
+class GPA(BaseEstimator):
     """What every registration delivers, and how its warps are used."""
 
     def transform(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k, d)
@@ -88,6 +108,14 @@ class _GPA(BaseEstimator):
             )
         return list(zip(self.warps_, array, strict=True))
 
+    def prepared(self, scene: Scene) -> Prepared:
+        """What refitting without some landmarks shares with this fit."""
+        raise NotImplementedError
+
+    def refit(self, prepared: Prepared, kept: IndexArray) -> Refit:
+        """Map, poses and warps from the landmarks ``kept`` alone, with the settings and widths of this fit."""
+        raise NotImplementedError
+
     def _deliver(self, scene: Scene, solution: Solution, warps: list[Warp]) -> None:
         """Everything a user reads, in the order of all clouds and landmarks."""
         observations, gauge = scene.observations, solution.gauge
@@ -114,7 +142,7 @@ class _GPA(BaseEstimator):
             raise NotFitted(f"this {type(self).__name__} is not fitted; call fit(points) first")
 
 
-class RigidGPA(_GPA):
+class RigidGPA(GPA):
     """Rotations and translations, and one size a cloud if ``scaling``.
 
     The start is the affine registration, whose spectrum is global; the cost is then iterated to
@@ -136,6 +164,18 @@ class RigidGPA(_GPA):
         self._deliver(scene, solution, [affine_warp(cloud, s * R, t) for cloud, s, R, t in motions])
         return self
 
+    def prepared(self, scene: Scene) -> Prepared:
+        return Prepared(scene.core, scene.landmarks, scene.part, [], self.gauge_.rotations)
+
+    def refit(self, prepared: Prepared, kept: IndexArray) -> Refit:
+        core = prepared.core.select(kept)
+        solution = self.solve(core, prepared.start)
+        gauge, factors = solution.gauge, solution.factors
+        sizes = np.ones(len(core.clouds)) if factors is None else factors
+        motions = zip(core.clouds, sizes, gauge.rotations, gauge.translations, strict=True)
+        warps = [affine_warp(cloud, s * R, t) for cloud, s, R, t in motions]
+        return Refit(gauge, warps, [np.full(1, np.nan)] * len(warps))
+
     def solve(self, core: Observations, start: Array) -> Solution:
         """The rigid map of clouds that are known to be sound and tied."""
         if not self.scaling:
@@ -144,7 +184,7 @@ class RigidGPA(_GPA):
         return Solution(gauge, factors=factors)
 
 
-class DeformableGPA(_GPA):
+class DeformableGPA(GPA):
     """Closed form up to the scales: reduce every cloud, take the bottom of the spectrum, fix the gauge."""
 
     modes: str | int
@@ -200,13 +240,35 @@ class DeformableGPA(_GPA):
         # threads: the work is in BLAS and LAPACK, which let go of the interpreter
         return list(Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(family.reduce)(c) for c in clouds))
 
-    def solve(self, core: Observations, reduced: Sequence[ReducedCloud], start: Array) -> Solution:
-        """The map of clouds that are known to be sound and tied, from their reduced forms."""
+    def prepared(self, scene: Scene) -> Prepared:
+        core = reweighted(scene.restricted, self.weights_[:, scene.landmarks]).at(scene.part)
+        return Prepared(core, scene.landmarks, scene.part, self.reduce(core.clouds), self.gauge_.rotations)
+
+    def refit(self, prepared: Prepared, kept: IndexArray) -> Refit:
+        renumbered = np.full(len(prepared.core.landmarks), -1, dtype=np.intp)
+        renumbered[kept] = np.arange(len(kept))
+        parts = [PartOfCloud(cloud, renumbered[cloud.seen] >= 0, renumbered) for cloud in prepared.reduced]
+        gamma = None if self.faithful_ is None else self.faithful_.gamma
+        gauge = self.solve(prepared.core.select(kept), parts, prepared.start, gamma).gauge
+        warps = [part.fit(gauge.map[part.seen]) for part in parts]
+        return Refit(gauge, warps, [part.rest_variance for part in parts])
+
+    def solve(
+        self,
+        core: Observations,
+        reduced: Sequence[ReducedCloud],
+        start: Array,
+        gamma: float | None = None,
+    ) -> Solution:
+        """The map of clouds that are known to be sound and tied, from their reduced forms.
+
+        ``gamma`` is the price of the faithful map where it is known already.
+        """
         form = accumulate(reduced, len(core.landmarks))
         rank = max(cloud.frame.rank for cloud in core.clouds)
         spectrum = self._spectrum(core, form, rank)
         if self.modes == "auto":
-            faithful = faithful_registration(core, form, start)
+            faithful = faithful_registration(core, form, start, gamma)
             return Solution(faithful.gauge, spectrum, faithful)
         modes = None if self.modes == "paper" else int(self.modes)
         begin = None if modes is None else start
@@ -231,7 +293,16 @@ class DeformableGPA(_GPA):
             warnings.warn(spectrum.uniqueness.value, KernelGPAWarning, stacklevel=4)
         return spectrum
 
+    def reduced_cloud(self, cloud: Name) -> ReducedCloud:
+        """One cloud of the fit with its warp eliminated; its landmark j is landmark solved_[j] of all."""
+        self._require_fitted()
+        t = self.observations_.cloud_index(cloud)
+        restricted = self.observations_.select(self.solved_).clouds[t]
+        weighted = replace(restricted, weights=self.weights_[t, self.solved_[restricted.seen]])
+        return self.family().reduce(weighted)
+
     def _deliver_residuals(self, scene: Scene, last: Round) -> None:
+        self.solved_ = scene.landmarks
         shape = scene.observations.visible.shape
         self.spectrum_, self.faithful_ = last.solution.spectrum, last.solution.faithful
         self.weights_ = np.zeros(shape)
@@ -279,9 +350,15 @@ class AffineGPA(DeformableGPA):
             raise InvalidSetting("method='svd' takes modes='auto' or 'paper' and no robust loss")
         return AffineFamily()
 
-    def solve(self, core: Observations, reduced: Sequence[ReducedCloud], start: Array) -> Solution:
+    def solve(
+        self,
+        core: Observations,
+        reduced: Sequence[ReducedCloud],
+        start: Array,
+        gamma: float | None = None,
+    ) -> Solution:
         if self.method == "spectral":
-            return super().solve(core, reduced, start)
+            return super().solve(core, reduced, start, gamma)
         rank = max(cloud.frame.rank for cloud in core.clouds)
         spectrum = factorisation(core, accumulate(reduced, len(core.landmarks)), rank)
         # "auto" mixes the d vectors freely, as the classical method does

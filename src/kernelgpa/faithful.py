@@ -38,9 +38,21 @@ class Faithful:
     excess: float  # rigid cost above that of the rigid map, as a share
 
 
-def faithful_registration(observations: Observations, form: Form, start: Array) -> Faithful:
-    """The map of eq. 16 with gamma by the rule."""
+def faithful_registration(
+    observations: Observations,
+    form: Form,
+    start: Array,
+    gamma: float | None = None,
+) -> Faithful:
+    """The map of eq. 16 with the given gamma, or with gamma by the rule."""
     system = RigidSystem(observations.clouds, len(observations.landmarks))
+    if gamma is not None:
+        priced = system if gamma == 0 else system.penalised(form, gamma)
+        return Faithful(registered(priced, observations.clouds, start), gamma, np.nan)
+    return _by_the_rule(observations, form, system, start)
+
+
+def _by_the_rule(observations: Observations, form: Form, system: RigidSystem, start: Array) -> Faithful:
     rigid = registered(system, observations.clouds, start)
     if rigid.cost <= 1e-20 * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
         return Faithful(rigid, 0.0, 0.0)

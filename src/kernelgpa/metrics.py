@@ -53,7 +53,8 @@ def sensor_residuals(
     off = array - mean_of_others(array)
     known = finite_rows(off) & np.isfinite(matrices).all(axis=(2, 3))
     residuals = np.full_like(array, np.nan)
-    singular = known & (np.linalg.det(np.where(known[:, :, None, None], matrices, np.nan)) == 0)
+    harmless = np.where(known[:, :, None, None], matrices, np.eye(array.shape[2]))
+    singular = known & (np.linalg.det(harmless) == 0)
     good = known & ~singular
     residuals[good] = np.linalg.solve(matrices[good], off[good][:, :, None])[:, :, 0]
     residuals[singular] = np.inf  # a warp that flattens space there cannot be taken back

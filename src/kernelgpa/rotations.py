@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .frames import Array
 
@@ -128,3 +129,10 @@ def _newton_direction(operator: Operator, rotations: Array, image: Array, gradie
             break
         direction, energy = preconditioned + renewed / energy * direction, renewed
     return step
+
+
+def rotation_vector(rotation: Array) -> Array:  # (d, d) -> (1,) or (3,)
+    """The turn as an angle (2D) or as an axis times an angle (3D), in radians."""
+    if len(rotation) == 2:
+        return np.array([np.arctan2(rotation[1, 0], rotation[0, 0])])
+    return np.asarray(Rotation.from_matrix(rotation).as_rotvec(), dtype=np.float64)

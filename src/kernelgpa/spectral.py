@@ -28,6 +28,9 @@ SHIFT = 1e-10  # eps, as a share of the mean eigenvalue
 NO_GAP_SHARE = 1e-6  # a gap below this share of the eigenvalue above it is none
 RESIDUAL = 1e-9  # of an eigenvector, as a share of what Q does to the others
 SEED = 20230  # of the start vectors
+ROOM = (20, 80, 320)  # Krylov vectors beyond those wanted: a crowded spectrum needs more to come apart
+RESTARTS = 50
+LANCZOS = 1e-12  # residual, as a share of the eigenvalue
 
 SOLVERS: dict[type, str] = {
     DenseForm: "dense: Cholesky and Lanczos",
@@ -130,13 +133,17 @@ def _lanczos(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> t
 def _top(solve: Apply, start: Array, count: int) -> Array:  # (m, count)
     """Eigenvectors of the largest eigenvalues of ``solve``."""
     m = len(start)
-    try:
-        return eigsh(LinearOperator((m, m), matvec=solve), k=count, which="LM", v0=solve(start), tol=0)[1]
-    except ArpackError as error:
-        raise NumericalFailure(
-            f"the eigenvalue solver stopped without an answer ({error}); raise smoothing or check that "
-            "no landmark or cloud is given twice"
-        ) from None
+    operator, start = LinearOperator((m, m), matvec=solve), solve(start)
+    problem: Exception | None = None
+    for room in ROOM:
+        try:
+            return eigsh(operator, count, v0=start, ncv=min(m, 2 * count + room), maxiter=RESTARTS, tol=LANCZOS)[1]
+        except ArpackError as error:
+            problem = error
+    raise NumericalFailure(
+        f"the eigenvalue solver stopped without an answer ({problem}); raise smoothing or check that "
+        "no landmark or cloud is given twice"
+    )
 
 
 def _orthogonal_to(vectors: Array, solve: Apply) -> Apply:

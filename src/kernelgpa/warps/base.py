@@ -128,6 +128,7 @@ class ReducedCloud(Protocol):
     def form(self) -> Array: ...  # (s, s), Q_t
     def factor(self) -> Factor | None: ...  # Q_t in thin form, if it has one
     def fit(self, targets: Array) -> Warp: ...  # (s, d) -> the warp with that cost
+    def variance(self, points: Array) -> Array: ...  # (k, d) -> (k,), of the warp, in units of the noise variance
 
 
 class Family(Protocol):

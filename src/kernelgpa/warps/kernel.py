@@ -58,6 +58,7 @@ class DualCloud:
         inverse_T = cho_solve((lower, True), basis.columns)
         schur = np.linalg.inv(basis.columns.T @ inverse_T)
         self._to_affine = basis.coefficients @ schur @ inverse_T.T  # (d + 1, s)
+        self._affine_variance = basis.coefficients @ schur @ basis.coefficients.T  # (d + 1, d + 1)
         self._weights = _inverse(lower) - inverse_T @ schur @ inverse_T.T  # (s, s), H_t
 
     @property
@@ -69,6 +70,18 @@ class DualCloud:
 
     def factor(self) -> None:
         return None
+
+    def variance(self, points: Array) -> Array:
+        """Universal kriging (theory, eq. 18):  k(p,p) - k' H k + f' C f - 2 f' G k,  over mu."""
+        unit, own = self._cloud.frame.to_unit(points), self._cloud.frame.to_unit(self._cloud.points)
+        f = np.column_stack([unit, np.ones(len(unit))])
+        k = gram(self._kernel, unit, own, self._sigma)
+        prior = float(self._kernel.value(np.zeros(1))[0])
+        affine = np.einsum("ki,ij,kj->k", f, self._affine_variance, f) - 2 * np.einsum(
+            "kj,kj->k", f @ self._to_affine, k
+        )
+        known = np.einsum("ks,ks->k", k @ self._weights, k)
+        return np.maximum(prior + affine - known, 0.0) / self._smoothing
 
     def fit(self, targets: Array) -> Warp:
         unit = self._cloud.frame.to_unit(self._cloud.points)

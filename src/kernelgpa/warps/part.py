@@ -6,7 +6,8 @@ split into kept A and left out B that is a Schur complement, for every family of
     Q_A|B = Q_AA - Q_AB Q_BB^-1 Q_BA,      attained at   Y_B = -Q_BB^-1 Q_BA Y_A            (theory, eq. 17)
 
 and Y_B is what the warp fitted without B predicts at B.  So one factorisation serves every fold of a
-cross-validation, and leaving out a single observation j gives the residual (Q Y)_j / Q_jj.
+cross-validation, and leaving out a single observation j gives the residual (Q Y)_j / Q_jj.  Its error has the
+covariance sigma^2 Q_BB^-1, noise included.
 """
 
 from __future__ import annotations
@@ -27,13 +28,20 @@ class PartOfCloud:
         Q = whole.form()
         self._form = Q[np.ix_(kept, kept)]
         self._to_rest = np.zeros((0, int(kept.sum())))
+        self.rest_variance = np.zeros(0)  # of the points left out, in units of the noise variance
         if not kept.all():
             across = Q[np.ix_(~kept, kept)]
-            self._to_rest = -cho_solve(cho_factor(Q[np.ix_(~kept, ~kept)], lower=True), across)
+            factor = cho_factor(Q[np.ix_(~kept, ~kept)], lower=True)
+            self._to_rest = -cho_solve(factor, across)
             self._form = self._form + across.T @ self._to_rest
+            self.rest_variance = np.diag(cho_solve(factor, np.eye(len(across))))
 
     def form(self) -> Array:
         return self._form
+
+    def variance(self, points: Array) -> Array:
+        """That of the whole cloud, which is a little less than without what was left out."""
+        return self._whole.variance(points)
 
     def factor(self) -> None:
         return None

@@ -67,7 +67,7 @@ class ThinCloud:
 
     def __init__(self, cloud: Cloud, features: Features | None, penalty: float) -> None:
         self._cloud = cloud
-        self._features = features
+        self._features, self._penalty = features, penalty
         unit = cloud.frame.to_unit(cloud.points)
         self._root = np.sqrt(cloud.weights)
         self._affine: AffineBasis = orthonormal_affine(unit, cloud.weights, cloud.frame.rank)
@@ -101,6 +101,21 @@ class ThinCloud:
             kernel, centres, sigma, mix = self._features
             part = KernelPart(kernel, centres, sigma, mix @ xi)
         return Warp(self._cloud.frame, self._affine.coefficients @ affine, part)
+
+    def variance(self, points: Array) -> Array:
+        """|t|^2 + |L^-1 g|^2 with g = phi - Phi'T t, and what the features cannot express (theory, eq. 18)."""
+        unit = self._cloud.frame.to_unit(points)
+        t = np.column_stack([unit, np.ones(len(unit))]) @ self._affine.coefficients
+        variance = np.sum(t**2, axis=1)
+        if self._features is not None:
+            kernel, centres, sigma, mix = self._features
+            phi = gram(kernel, unit, centres, sigma) @ mix
+            free = phi - t @ (self._affine.columns.T @ self._phi)
+            variance += np.sum(solve_triangular(self._lower, free.T, lower=True) ** 2, axis=0)
+            if not kernel.against:
+                prior = float(kernel.value(np.zeros(1))[0])
+                variance += np.maximum(prior - np.sum(phi**2, axis=1), 0.0) / self._penalty
+        return variance
 
     def _coefficients(self, weighted: Array) -> Array:  # (s, d) -> (q, d)
         if not self._phi.shape[1]:

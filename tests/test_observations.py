@@ -1,0 +1,547 @@
+"""Observations say back what they were given, cannot be changed, and refuse what cannot be data."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from conftest import scene
+from kernelgpa import DegenerateCloud, InvalidObservations, KernelGPAError, Observations
+from kernelgpa.observations import as_observations, reweighted
+
+CLOUDS = ("ann", "bob", "cid")
+LANDMARKS = ("chin", "ear", "eye", "lip", "nose", "brow")
+SCENES = st.builds(
+    lambda n, m, d, seed: scene(n, m, d, seed=seed)[0],
+    st.integers(2, 5),
+    st.integers(20, 30),
+    st.sampled_from([2, 3]),
+    st.integers(0, 10_000),
+)
+
+
+def faces(d=2):
+    return np.random.default_rng(5).standard_normal((3, 6, d))
+
+
+def as_pairs(points, ids):
+    """One (points, ids) pair a cloud, with only what it saw, in an order of its own."""
+    pairs = []
+    for t, cloud in enumerate(points):
+        order = np.random.default_rng(t).permutation(len(cloud))
+        rows = [j for j in order if np.isfinite(cloud[j]).all()]
+        pairs.append((cloud[rows], [ids[j] for j in rows]))
+    return pairs
+
+
+def assert_same(a, b):
+    assert a.names == b.names
+    assert a.landmarks == b.landmarks
+    assert a.dimension == b.dimension
+    assert_array_equal(a.points, b.points)
+    assert_array_equal(a.weights, b.weights)
+
+
+# -- what goes in comes out --
+
+
+@given(points=SCENES)
+def test_an_array_comes_back_as_it_was_given(points):
+    observations = Observations.from_array(points)
+    seen = np.isfinite(points).all(axis=2)
+    assert_array_equal(observations.points, points)
+    assert_array_equal(observations.visible, seen)
+    assert_array_equal(observations.weights, seen.astype(float))
+    assert_array_equal(observations.counts, seen.sum(axis=0))
+    assert observations.dimension == points.shape[2]
+    assert observations.names == tuple(range(len(points)))
+    assert observations.landmarks == tuple(range(points.shape[1]))
+
+
+@given(points=SCENES)
+def test_an_array_and_shuffled_pairs_are_the_same_observations(points):
+    ids = list(range(points.shape[1]))
+    assert_same(Observations.from_array(points), Observations.from_clouds(as_pairs(points, ids)))
+
+
+@given(points=SCENES, seed=st.integers(0, 1000))
+def test_weights_follow_their_observations(points, seed):
+    n, m, _ = points.shape
+    rng = np.random.default_rng(seed)
+    per_observation = rng.uniform(0.1, 2, (n, m))
+    seen = np.isfinite(points).all(axis=2)
+    dense = Observations.from_array(points, weights=per_observation)
+    assert_array_equal(dense.weights, np.where(seen, per_observation, 0))
+    per_landmark = Observations.from_array(points, weights=per_observation[0])
+    assert_array_equal(per_landmark.weights, np.where(seen, per_observation[0], 0))
+    pairs = as_pairs(points, list(range(m)))
+    per_cloud = [per_observation[t, ids] for t, (_, ids) in enumerate(pairs)]
+    assert_same(dense, Observations.from_clouds(pairs, weights=per_cloud))
+
+
+@given(points=SCENES, seed=st.integers(0, 1000))
+def test_a_weight_of_zero_is_not_seen(points, seed):
+    hidden = np.random.default_rng(seed).random(points.shape[:2]) < 0.1
+    weighted = Observations.from_array(points, weights=np.where(hidden, 0.0, 1.0))
+    blanked = points.copy()
+    blanked[hidden] = np.nan
+    assert_same(weighted, Observations.from_array(blanked))
+    assert_same(weighted, Observations.from_array(points).hide(hidden))
+    assert_same(weighted, reweighted(Observations.from_array(points), np.where(hidden, 0.0, 1.0)))
+
+
+def test_names_of_clouds_and_landmarks_are_kept():
+    observations = Observations.from_array(faces(), clouds=CLOUDS, landmarks=LANDMARKS)
+    assert observations.names == CLOUDS
+    assert observations.landmarks == LANDMARKS
+    assert [cloud.name for cloud in observations.clouds] == list(CLOUDS)
+
+
+def test_numpy_names_become_plain_ones():
+    observations = Observations.from_array(faces(), clouds=np.array(CLOUDS), landmarks=np.arange(6) + 10)
+    assert [type(name) for name in observations.names + observations.landmarks] == [str] * 3 + [int] * 6
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([7, 3, 5, 1, 9, 2], (1, 2, 3, 5, 7, 9)),
+        (["eye", "chin", "nose", "lip", "ear", "brow"], ("brow", "chin", "ear", "eye", "lip", "nose")),
+        ([("b", 2), ("a", 9), ("a", 1), ("c", 0), ("b", 1), ("c", 4)], None),
+        ([7, "eye", 5, ("a", 1), 9, 2], (7, "eye", 5, ("a", 1), 9, 2)),
+    ],
+    ids=["numbers", "text", "tuples", "mixed"],
+)
+def test_ids_are_sorted_where_they_can_be_and_rows_move_along(ids, expected):
+    points = faces()
+    observations = as_observations([(cloud, ids) for cloud in points])
+    assert observations.landmarks == (expected or tuple(sorted(ids)))
+    for j, landmark in enumerate(observations.landmarks):
+        assert_array_equal(observations.points[:, j], points[:, ids.index(landmark)])
+
+
+def test_landmarks_seen_by_different_clouds_are_joined():
+    points = faces()
+    observations = Observations.from_clouds(
+        [(points[0][:4], [0, 1, 2, 3]), (points[1][1:5], [1, 2, 3, 4]), (points[2][2:], [2, 3, 4, 5])],
+        names=CLOUDS,
+    )
+    assert observations.landmarks == (0, 1, 2, 3, 4, 5)
+    assert_array_equal(observations.counts, [1, 2, 3, 3, 2, 1])
+    assert observations.names == CLOUDS
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["one masked array", "a list of masked arrays"])
+def test_masked_points_are_not_seen(whole):
+    hidden = np.zeros((3, 6), dtype=bool)
+    hidden[0, 2] = hidden[2, 5] = True
+    masked = np.ma.array(faces(), mask=np.repeat(hidden[:, :, None], 2, axis=2))
+    observations = as_observations(masked if whole else list(masked))
+    assert_array_equal(observations.visible, ~hidden)
+    pairs = Observations.from_clouds([(cloud, range(6)) for cloud in masked])
+    assert_array_equal(pairs.visible, ~hidden)
+
+
+def test_masked_whole_numbers_are_not_seen():
+    whole = np.ma.array((10 * faces()).astype(int), mask=False)
+    whole[1, 3] = np.ma.masked
+    observations = Observations.from_array(whole)
+    assert not observations.visible[1, 3]
+    assert observations.visible.sum() == 17
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.uint8])
+def test_the_resolution_is_that_of_the_numbers_given(kind):
+    points = (100 + 20 * faces()).astype(kind)
+    epsilon = np.finfo(kind if np.issubdtype(kind, np.floating) else np.float64).eps
+    for cloud in Observations.from_array(points).clouds:
+        assert cloud.points.dtype == np.float64
+        assert cloud.resolution == epsilon * np.abs(cloud.points).max()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
+def test_new_weights_change_nothing_else(offset):
+    observations = Observations.from_array(faces(3) + offset)
+    changed = reweighted(observations, np.full(6, 2.0))
+    assert_array_equal(changed.weights, 2 * observations.weights)
+    assert_same(reweighted(changed, np.ones(6)), observations)
+    assert [c.resolution for c in changed.clouds] == [c.resolution for c in observations.clouds]
+    assert [c.frame.rank for c in changed.clouds] == [3, 3, 3]
+
+
+def test_every_way_in_gives_the_same_observations():
+    points = faces()
+    weights = np.random.default_rng(0).uniform(1, 2, (3, 6))
+    made = Observations.from_array(points, weights)
+    assert as_observations(made) is made
+    assert_same(as_observations(points, weights), made)
+    assert_same(as_observations(points.tolist(), weights), made)
+    assert_same(as_observations([(cloud, range(6)) for cloud in points], weights), made)
+    assert_same(as_observations([(cloud.tolist(), list(range(6))) for cloud in points], list(weights)), made)
+    assert_same(as_observations(Observations.from_array(points), weights), made)
+
+
+def test_clouds_of_two_landmarks_are_not_taken_for_pairs():
+    with pytest.raises(DegenerateCloud, match=r"cloud 0 sees 2 landmarks; at least 3"):
+        as_observations([[[0.0, 1.0], [1.0, 0.0]], [[0.0, 2.0], [2.0, 0.0]]])
+
+
+# -- nobody can change them --
+
+
+def test_observations_are_read_only():
+    observations = Observations.from_array(faces())
+    cloud = observations.clouds[0]
+    for array in (cloud.points, cloud.weights, cloud.seen):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cloud.points = None
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        observations.clouds = ()
+
+
+def test_observations_do_not_follow_the_array_they_came_from():
+    points, weights = faces(), np.ones((3, 6))
+    observations = Observations.from_array(points, weights)
+    before = observations.points
+    points += 1
+    weights += 1
+    assert_array_equal(observations.points, before)
+    assert_array_equal(observations.weights, np.ones((3, 6)))
+
+
+def test_arrays_handed_out_are_private():
+    observations = Observations.from_array(faces())
+    observations.points[:] = 0
+    observations.weights[:] = 0
+    assert np.abs(observations.points).min() > 0
+    assert_array_equal(observations.weights, np.ones((3, 6)))
+
+
+# -- fewer of them --
+
+
+@given(points=SCENES, seed=st.integers(0, 1000))
+def test_a_subset_holds_the_rows_asked_for_in_that_order(points, seed):
+    m = points.shape[1]
+    wanted = np.random.default_rng(seed).permutation(m)[: m - 2]
+    observations = Observations.from_array(points, landmarks=[f"l{j}" for j in range(m)])
+    by_name = observations.subset([f"l{j}" for j in wanted])
+    assert by_name.landmarks == tuple(f"l{j}" for j in wanted)
+    assert_array_equal(by_name.points, points[:, wanted])
+    assert_same(observations.subset(wanted), by_name)
+
+
+def test_a_mask_of_landmarks_is_a_subset():
+    points = faces()
+    observations = Observations.from_array(points, landmarks=LANDMARKS)
+    mask = np.array([True, False, True, True, False, True])
+    assert_same(observations.subset(mask), observations.subset(["chin", "eye", "lip", "brow"]))
+    assert_same(observations.subset(mask.tolist()), observations.subset(mask))
+
+
+def test_landmarks_named_by_tuples_are_found():
+    names = [("left", 1), ("left", 2, "upper"), "chin", 4, ("right", 1), ("right", 2)]
+    observations = Observations.from_array(faces(), landmarks=names)
+    wanted = [("right", 1), ("left", 2, "upper"), "chin"]
+    assert observations.subset(wanted).landmarks == tuple(wanted)
+
+
+def test_without_leaves_the_other_clouds_as_they_are():
+    observations = Observations.from_array(faces(), clouds=CLOUDS, landmarks=LANDMARKS)
+    fewer = observations.without(["bob"])
+    assert fewer.names == ("ann", "cid")
+    assert_array_equal(fewer.points, observations.points[[0, 2]])
+    assert fewer.clouds[1] is observations.clouds[2]
+    assert_same(observations.without([1]), fewer)
+    assert_same(observations.without([-2]), fewer)
+
+
+def test_fewer_observations_keep_their_resolution():
+    observations = Observations.from_array(faces() + 1e6)
+    resolutions = [cloud.resolution for cloud in observations.clouds]
+    hidden = np.zeros((3, 6), dtype=bool)
+    hidden[:, 0] = True
+    for fewer in (observations.hide(hidden), observations.subset(range(1, 6))):
+        assert [cloud.resolution for cloud in fewer.clouds] == resolutions
+
+
+def test_a_name_comes_before_an_index():
+    observations = Observations.from_array(faces(), clouds=[2, 0, 1])
+    assert [observations.cloud_index(name) for name in (2, 0, 1, -1)] == [0, 1, 2, 2]
+    assert observations.cloud_index(np.int64(2)) == 0
+
+
+# -- what cannot be data is refused, by name --
+
+
+def broken(change, d=2):
+    """faces with one change."""
+    points = faces(d)
+    change(points)
+    return points
+
+
+def put(*where, value):
+    def change(points):
+        points[where] = value
+
+    return change
+
+
+HERE = ("cloud 'bob'", "landmark 'lip'")
+BAD_POINTS = {
+    "NaN in one coordinate": (put(1, 3, 0, value=np.nan), InvalidObservations, (*HERE, "NaN in some", "1 such")),
+    "NaN beside infinity": (put(1, 3, value=[np.nan, np.inf]), InvalidObservations, (*HERE, "not finite", "inf")),
+    "infinity": (put(1, 3, 1, value=np.inf), InvalidObservations, (*HERE, "not finite", "inf")),
+    "minus infinity": (put(1, 3, value=-np.inf), InvalidObservations, (*HERE, "not finite", "-inf")),
+    "two landmarks left": (
+        put(1, slice(2, None), value=np.nan),
+        DegenerateCloud,
+        ("cloud 'bob'", "sees 2 landmarks", "at least 3", "2D"),
+    ),
+    "nothing left": (put(1, value=np.nan), DegenerateCloud, ("cloud 'bob'", "sees 0 landmarks", "at least 3")),
+    "coinciding points": (put(1, value=[4.0, 2.0]), DegenerateCloud, ("cloud 'bob'", "6 points coincide", "4. 2.")),
+}
+
+
+def assert_refused(error, parts, make, *args, **kwargs):
+    with pytest.raises(error) as caught:
+        make(*args, **kwargs)
+    assert type(caught.value) is error
+    assert isinstance(caught.value, KernelGPAError)
+    assert isinstance(caught.value, ValueError)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("case", BAD_POINTS)
+@pytest.mark.parametrize("way_in", ["array", "pairs"])
+def test_bad_points_are_refused_with_their_cloud_and_landmark(case, way_in):
+    change, error, parts = BAD_POINTS[case]
+    points = broken(change)
+    if way_in == "array":
+        assert_refused(error, parts, Observations.from_array, points, clouds=CLOUDS, landmarks=LANDMARKS)
+    else:
+        pairs = [(cloud, LANDMARKS) for cloud in points]
+        assert_refused(error, parts, Observations.from_clouds, pairs, names=CLOUDS)
+
+
+def test_three_points_are_too_few_in_space():
+    points = broken(put(2, slice(3, None), value=np.nan), d=3)
+    parts = ("cloud 2", "sees 3 landmarks", "at least 4", "3D")
+    assert_refused(DegenerateCloud, parts, Observations.from_array, points)
+
+
+def test_points_that_differ_by_rounding_coincide():
+    points = faces() + 1e9
+    points[1] = 1e9 + np.spacing(1e9) * np.random.default_rng(0).integers(0, 2, (6, 2))
+    assert np.ptp(points[1]) > 0
+    parts = ("cloud 1", "6 points coincide")
+    assert_refused(DegenerateCloud, parts, Observations.from_array, points)
+
+
+WRONG_KINDS = {
+    "complex": (lambda p: p + 1j, "complex128"),
+    "text": (lambda p: p.astype(str), "<U"),
+    "objects": (lambda p: p.astype(object), "object"),
+    "dates": (lambda p: p.astype("datetime64[s]"), "datetime64"),
+    "None inside": (lambda p: [[[None, 1.0]] * 6] * 3, "object"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_KINDS)
+def test_only_real_numbers_are_points(kind):
+    make, found = WRONG_KINDS[kind]
+    points = make(faces())
+    assert_refused(InvalidObservations, ("points", found, "real numbers"), Observations.from_array, points)
+    pairs = [(faces()[0], range(6)), (points[1], range(6))]
+    parts = ("cloud 'bob'", found, "real numbers")
+    assert_refused(InvalidObservations, parts, Observations.from_clouds, pairs, names=CLOUDS[:2])
+
+
+@pytest.mark.parametrize("shape", [(), (6,), (6, 2), (1, 3, 6, 2)], ids=str)
+def test_arrays_of_another_shape_are_refused(shape):
+    parts = (str(shape), "(clouds, landmarks, dimension)")
+    assert_refused(InvalidObservations, parts, Observations.from_array, np.ones(shape))
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_one_cloud_is_not_enough(n):
+    parts = (f"{n} cloud(s)", "at least 2")
+    assert_refused(InvalidObservations, parts, Observations.from_array, faces()[:n])
+    pairs = [(cloud, range(6)) for cloud in faces()[:n]]
+    assert_refused(InvalidObservations, parts, Observations.from_clouds, pairs)
+
+
+@pytest.mark.parametrize("d", [0, 1, 4])
+def test_points_have_two_or_three_coordinates(d):
+    parts = (f"dimension {d}", "2 or 3")
+    assert_refused(InvalidObservations, parts, Observations.from_array, np.ones((3, 6, d)))
+    pairs = [(np.ones((6, d)), range(6))] * 2
+    assert_refused(InvalidObservations, parts, Observations.from_clouds, pairs)
+
+
+def test_clouds_have_one_dimension_together():
+    pairs = [(faces(2)[0], range(6)), (faces(3)[1], range(6))]
+    parts = ("cloud 'bob' has dimension 3", "cloud 'ann' has 2")
+    assert_refused(InvalidObservations, parts, Observations.from_clouds, pairs, names=CLOUDS[:2])
+
+
+def test_ragged_lists_are_refused_with_the_remedy():
+    ragged = [faces()[0].tolist(), faces()[1][:4].tolist()]
+    parts = ("not a rectangular array", "NaN", "(points, ids) pairs")
+    assert_refused(InvalidObservations, parts, as_observations, ragged)
+    pairs = [(faces()[0], [0, 1, 2, 3, 4, 5]), ([[0.0, 1.0], [2.0]], [0, 1])]
+    assert_refused(InvalidObservations, ("cloud 1", "not a rectangular array"), as_observations, pairs)
+
+
+BAD_PAIRS = {
+    "too few ids": ((faces()[1], range(5)), ("cloud 'bob'", "(6, 2)", "5 ids")),
+    "points in a row": ((faces()[1].ravel(), range(6)), ("cloud 'bob'", "(12,)", "6 ids")),
+    "an id twice": ((faces()[1], ["a", "b", "c", "b", "e", "f"]), ("cloud 'bob'", "landmark id 'b'", "more than once")),
+    "ids without order": ((faces()[1], set(range(6))), ("cloud 'bob'", "set", "list")),
+    "unhashable ids": ((faces()[1], [[1], [2], [3], [4], [5], [6]]), ("cloud 'bob'", "landmark ids", "hashable")),
+    "ids are text": ((faces()[1], "abcdef"), ("'abcdef'", "list of names")),
+    "ids are a number": ((faces()[1], 6), ("found 6", "list of names")),
+    "no ids": ((faces()[1],), ("cloud 'bob'", "1 items", "(points, ids)")),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PAIRS)
+def test_bad_pairs_are_refused_with_their_cloud(case):
+    pair, parts = BAD_PAIRS[case]
+    good = (faces()[0], range(6))
+    assert_refused(InvalidObservations, parts, Observations.from_clouds, [good, pair], names=CLOUDS[:2])
+
+
+BAD_WEIGHTS = {
+    "negative": (-0.5, "weight -0.5"),
+    "NaN": (np.nan, "weight nan"),
+    "infinite": (np.inf, "weight inf"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_WEIGHTS)
+def test_bad_weights_are_refused_with_their_cloud_and_landmark(case):
+    value, found = BAD_WEIGHTS[case]
+    weights = np.ones((3, 6))
+    weights[1, 3] = value
+    parts = (*HERE, found, "not negative")
+    names = {"clouds": CLOUDS, "landmarks": LANDMARKS}
+    assert_refused(InvalidObservations, parts, Observations.from_array, faces(), weights, **names)
+    pairs = [(cloud, LANDMARKS) for cloud in faces()]
+    assert_refused(InvalidObservations, parts, Observations.from_clouds, pairs, list(weights), names=CLOUDS)
+    made = Observations.from_array(faces(), **names)
+    assert_refused(InvalidObservations, parts, reweighted, made, weights)
+    per_landmark = ("cloud 'ann'", "landmark 'lip'", found)
+    assert_refused(InvalidObservations, per_landmark, Observations.from_array, faces(), weights[1], **names)
+
+
+def test_the_weight_of_what_was_not_seen_does_not_matter():
+    points, weights = broken(put(1, 3, value=np.nan)), np.ones((3, 6))
+    weights[1, 3] = np.nan
+    assert_same(Observations.from_array(points, weights), Observations.from_array(points))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (5,), (6, 3), (2, 6), (3, 6, 1)], ids=str)
+def test_weights_of_another_shape_are_refused(shape):
+    parts = (f"weights have shape {shape}", "(6,)", "(3, 6)")
+    assert_refused(InvalidObservations, parts, Observations.from_array, faces(), np.ones(shape))
+    assert_refused(InvalidObservations, parts, reweighted, Observations.from_array(faces()), np.ones(shape))
+
+
+@pytest.mark.parametrize(
+    ("weights", "parts"),
+    [
+        ([np.ones(6), np.ones(4), np.ones(6)], ("cloud 'bob': weights", "(4,)", "(6,)")),
+        ([np.ones(6), ["a"] * 6, np.ones(6)], ("cloud 'bob': weights", "<U1", "real numbers")),
+        ([np.ones(6), [1, [2, 3]], np.ones(6)], ("cloud 'bob': weights", "rectangular")),
+        ([np.ones(6), np.ones(6)], ("weights: found 2 for 3 clouds",)),
+        (2.0, ("weights: found 2.0 for 3 clouds",)),
+    ],
+    ids=["short", "text", "ragged", "one missing", "a number"],
+)
+def test_weights_of_pairs_go_one_vector_a_cloud(weights, parts):
+    pairs = [(cloud, range(6)) for cloud in faces()]
+    assert_refused(InvalidObservations, parts, Observations.from_clouds, pairs, weights, names=CLOUDS)
+
+
+def test_weights_that_hide_too_much_are_refused():
+    weights = np.ones((3, 6))
+    weights[2, 2:] = 0
+    parts = ("cloud 'cid'", "sees 2 landmarks")
+    assert_refused(DegenerateCloud, parts, Observations.from_array, faces(), weights, clouds=CLOUDS)
+    made = Observations.from_array(faces(), clouds=CLOUDS)
+    assert_refused(DegenerateCloud, parts, reweighted, made, weights)
+    assert_refused(DegenerateCloud, parts, made.hide, weights == 0)
+    assert_refused(DegenerateCloud, ("cloud 'ann'", "sees 2 landmarks"), made.subset, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("names", "parts"),
+    [
+        ({"clouds": ["a", "b", "a"]}, ("cloud name 'a'", "more than once")),
+        ({"landmarks": [0, 1, 2, 3, 3, 5]}, ("landmark name 3", "more than once")),
+        ({"clouds": ["a", "b"]}, ("2 cloud names for 3 clouds",)),
+        ({"landmarks": range(7)}, ("7 landmark names for 6 landmarks",)),
+        ({"clouds": "abc"}, ("'abc'", "list of names")),
+        ({"landmarks": [[0], [1], [2], [3], [4], [5]]}, ("landmark names", "hashable")),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_names_are_unique_and_complete(names, parts):
+    assert_refused(InvalidObservations, parts, Observations.from_array, faces(), **names)
+
+
+def test_names_of_pairs_are_unique():
+    pairs = [(cloud, range(6)) for cloud in faces()]
+    parts = ("cloud name 'a'", "more than once")
+    assert_refused(InvalidObservations, parts, Observations.from_clouds, pairs, names=["a", "b", "a"])
+
+
+@pytest.mark.parametrize("unknown", ["dan", 3, -4, 1.5, None, ("ann",), ["ann"]], ids=repr)
+def test_unknown_clouds_and_landmarks_are_refused_with_the_known_ones(unknown):
+    observations = Observations.from_array(faces(), clouds=CLOUDS, landmarks=[f"l{j}" for j in range(6)])
+    parts = (f"no cloud {unknown!r}", "there are 3", "'ann', 'bob', 'cid'")
+    assert_refused(InvalidObservations, parts, observations.cloud_index, unknown)
+    assert_refused(InvalidObservations, parts, observations.without, [unknown])
+    if unknown not in (3, -4):  # there are six landmarks
+        parts = (f"no landmark {unknown!r}", "there are 6", "'l0', 'l1', 'l2', 'l3', 'l4', ...")
+        assert_refused(InvalidObservations, parts, observations.subset, [0, 1, 2, unknown])
+
+
+def test_a_landmark_is_asked_for_once():
+    observations = Observations.from_array(faces(), landmarks=LANDMARKS)
+    parts = ("landmark 'eye'", "more than once")
+    assert_refused(InvalidObservations, parts, observations.subset, ["eye", "chin", "ear", 2])
+
+
+def test_a_mask_has_one_entry_a_landmark():
+    observations = Observations.from_array(faces())
+    assert_refused(InvalidObservations, ("5 entries", "6"), observations.subset, [True] * 5)
+
+
+@pytest.mark.parametrize(
+    "mask", [np.zeros((3, 6)), np.zeros((3, 5), dtype=bool), np.zeros(6, dtype=bool)], ids=["real", "short", "flat"]
+)
+def test_hide_takes_one_truth_value_an_observation(mask):
+    parts = (f"shape {mask.shape} and type {mask.dtype}", "(3, 6) and bool")
+    assert_refused(InvalidObservations, parts, Observations.from_array(faces()).hide, mask)
+
+
+def test_a_name_alone_is_not_a_list_of_names():
+    observations = Observations.from_array(faces(), clouds=CLOUDS, landmarks=LANDMARKS)
+    assert_refused(InvalidObservations, ("'ann'", "list of names"), observations.without, "ann")
+    assert_refused(InvalidObservations, ("'eye'", "list of names"), observations.subset, "eye")
+
+
+def test_one_cloud_cannot_be_left_over():
+    observations = Observations.from_array(faces(), clouds=CLOUDS)
+    assert_refused(InvalidObservations, ("1 cloud(s)",), observations.without, ["ann", "bob"])
