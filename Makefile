@@ -27,4 +27,4 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf kernelgpa-demo.png .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,6 +1,7 @@
 """Register many deformed, partly seen point clouds at once, in closed form."""
 
-from . import metrics, selection
+from . import metrics, selection, simulate
+from .diagnosis import Finding, Suspicion
 from .errors import (
     DegenerateCloud,
     InvalidObservations,
@@ -22,6 +23,7 @@ __all__ = [
     "TPSGPA",
     "AffineGPA",
     "DegenerateCloud",
+    "Finding",
     "InvalidObservations",
     "InvalidSetting",
     "KernelGPA",
@@ -31,11 +33,13 @@ __all__ = [
     "NumericalFailure",
     "Observations",
     "RigidGPA",
+    "Suspicion",
     "Uncertainty",
     "Warp",
     "WeaklyTied",
     "__version__",
     "metrics",
     "selection",
+    "simulate",
     "uncertainty",
 ]

@@ -44,7 +44,7 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the picture goes.")] = Path(
         "kernelgpa-demo.png"
     ),
-    seed: Annotated[int, typer.Option(help="Another seed, another scene.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another scene.")] = 0,
 ) -> None:
     """Register a simulated liver that bends while a sensor circles it.
 

@@ -168,11 +168,30 @@ def as_kernel(kernel: str | Kernel | Callable[[Array], Array]) -> Kernel:
                 "distance / sigma that is positive definite"
             )
         return KERNELS[kernel]
+    if isinstance(kernel, type):
+        raise InvalidSetting(f"kernel is the class {kernel.__name__}; give an instance, {kernel.__name__}()")
     if hasattr(kernel, "value") and hasattr(kernel, "slope") and hasattr(kernel, "against"):
         return kernel
     if callable(kernel):
+        _require_function_of_distance(kernel)
         return Radial(kernel)
-    raise InvalidSetting(f"kernel is a {type(kernel).__name__}; expected a name, a kernel or a function")
+    raise InvalidSetting(f"kernel is {kernel!r}; expected a name, a kernel or a function of distance / sigma")
+
+
+def _require_function_of_distance(function: Callable[[Array], Array]) -> None:
+    """One value for each entry of an array of distances, whatever the other entries are."""
+    probe = np.array([[0.0, 0.5], [1.0, 2.0]])
+    try:
+        whole, part = np.asarray(function(probe), dtype=float), np.asarray(function(probe[:1]), dtype=float)
+    except Exception as error:  # whatever a stranger's function raises, the remedy is the same
+        raise InvalidSetting(
+            f"kernel: the function fails on an array of distances ({error}); it must take an array of "
+            "distance / sigma and return one value for each entry"
+        ) from error
+    if whole.shape != probe.shape or not np.array_equal(whole[:1], part) or not np.isfinite(whole).all():
+        raise InvalidSetting(
+            "kernel: the function must return one finite value for each entry of an array of distance / sigma"
+        )
 
 
 def gram(

@@ -5,8 +5,7 @@ n clouds, m landmarks, s seen by one cloud, d dimension.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence, Set, Sized
+from collections.abc import Iterable, Sequence, Set, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,8 +15,7 @@ import numpy.typing as npt
 
 from .errors import DegenerateCloud, InvalidObservations
 from .frames import Array, BoolArray, Frame, IndexArray, finite_rows, frame_of, frozen
-
-Name = Hashable
+from .names import Name, checked_names, in_order, index_of, listed, refuse_repeats
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Cloud:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Observations:
     """n clouds of m landmarks in d dimensions.
 
@@ -75,8 +73,8 @@ class Observations:
             )
         n, m, d = array.shape
         _check_counts(n, d)
-        names = _names(clouds, n, "cloud")
-        ids = _names(landmarks, m, "landmark")
+        names = checked_names(clouds, n, "cloud")
+        ids = checked_names(landmarks, m, "landmark")
         _check_points(array, names, ids)
         visible = finite_rows(array)
         weight = _dense_weights(weights, visible, names, ids)
@@ -99,12 +97,12 @@ class Observations:
         Landmarks are sorted where their ids can be sorted, otherwise they keep the order
         in which they first appear.
         """
-        cloud_names = _names(names, len(clouds), "cloud")
+        cloud_names = checked_names(names, len(clouds), "cloud")
         if weights is not None and (not isinstance(weights, Sized) or len(weights) != len(clouds)):
             found = len(weights) if isinstance(weights, Sized) else weights
             raise InvalidObservations(f"weights: found {found} for {len(clouds)} clouds; give one vector a cloud")
         ids = [_cloud_ids(pair, name) for pair, name in zip(clouds, cloud_names, strict=True)]
-        landmarks = _in_order(ids)
+        landmarks = in_order(ids)
         position = {landmark: j for j, landmark in enumerate(landmarks)}
         made, dimensions = [], []
         for t, (pair, name) in enumerate(zip(clouds, cloud_names, strict=True)):
@@ -144,6 +142,13 @@ class Observations:
                     "drop the cloud"
                 )
         return self
+
+    def __repr__(self) -> str:
+        seen = sum(len(cloud.seen) for cloud in self.clouds)
+        return (
+            f"Observations({len(self.clouds)} clouds, {len(self.landmarks)} landmarks, {self.dimension}D, "
+            f"{seen} points seen)"
+        )
 
     # -- what it holds, as arrays --
 
@@ -199,7 +204,7 @@ class Observations:
 
     def without(self, clouds: Iterable[Name]) -> Observations:
         """Without the given clouds (names or indices)."""
-        dropped = {self.cloud_index(cloud) for cloud in _listed(clouds)}
+        dropped = {self.cloud_index(cloud) for cloud in listed(clouds)}
         kept = tuple(c for t, c in enumerate(self.clouds) if t not in dropped)
         _check_counts(len(kept), self.dimension)
         return Observations(kept, self.landmarks, self.dimension)
@@ -219,20 +224,20 @@ class Observations:
 
     def cloud_index(self, cloud: Name) -> int:
         """The index of a cloud given by name or, where no name is equal to it, by index."""
-        return _index(cloud, {name: t for t, name in enumerate(self.names)}, "cloud")
+        return index_of(cloud, {name: t for t, name in enumerate(self.names)}, "cloud")
 
     def landmark_indices(self, landmarks: Iterable[Name]) -> IndexArray:
         """Indices of landmarks given by name, by index or as a boolean mask."""
-        listed = _listed(landmarks)
-        if listed and all(isinstance(one, bool) for one in listed):
-            if len(listed) != len(self.landmarks):
+        given = listed(landmarks)
+        if given and all(isinstance(one, bool) for one in given):
+            if len(given) != len(self.landmarks):
                 raise InvalidObservations(
-                    f"the landmark mask has {len(listed)} entries; expected one a landmark, {len(self.landmarks)}"
+                    f"the landmark mask has {len(given)} entries; expected one a landmark, {len(self.landmarks)}"
                 )
-            return np.flatnonzero(listed)
+            return np.flatnonzero(given)
         position = {landmark: j for j, landmark in enumerate(self.landmarks)}
-        indices = np.array([_index(j, position, "landmark") for j in listed], dtype=np.intp)
-        _refuse_repeats([self.landmarks[j] for j in indices], "landmark")
+        indices = np.array([index_of(j, position, "landmark") for j in given], dtype=np.intp)
+        refuse_repeats([self.landmarks[j] for j in indices], "landmark")
         return indices
 
 
@@ -280,9 +285,11 @@ def _real(values: Any, what: str) -> tuple[Array, float]:
 
 def _check_counts(clouds: int, dimension: int = 2) -> None:
     if clouds < 2:
-        raise InvalidObservations(f"{clouds} cloud(s) given; at least 2 are needed to register")
+        raise InvalidObservations(f"clouds: found {clouds}; at least 2 are needed to register")
     if dimension not in (2, 3):
-        raise InvalidObservations(f"points have dimension {dimension}; expected 2 or 3")
+        raise InvalidObservations(
+            f"points have dimension {dimension}; expected 2 or 3 as the last of (clouds, landmarks, dimension)"
+        )
 
 
 def _check_points(array: Array, names: tuple[Name, ...], ids: tuple[Name, ...]) -> None:
@@ -350,52 +357,6 @@ def _cloud_ids(pair: Sequence[Any], name: Name) -> list[Name]:
         raise InvalidObservations(f"cloud {name!r}: found {len(pair)} items; expected a (points, ids) pair")
     if isinstance(pair[1], Set):
         raise InvalidObservations(f"cloud {name!r}: its ids are a set, which has no order; give a list")
-    listed = _listed(pair[1])
-    _refuse_repeats(listed, f"cloud {name!r}: landmark id")
-    return listed
-
-
-def _in_order(ids: list[list[Name]]) -> tuple[Name, ...]:
-    first_seen = list(dict.fromkeys(j for one in ids for j in one))
-    try:
-        return tuple(sorted(first_seen))  # type: ignore[type-var]
-    except TypeError:  # ids of types that do not compare keep the order of their appearance
-        return tuple(first_seen)
-
-
-def _names(names: Iterable[Name] | None, count: int, what: str) -> tuple[Name, ...]:
-    if names is None:
-        return tuple(range(count))
-    listed = _listed(names)
-    if len(listed) != count:
-        raise InvalidObservations(f"{len(listed)} {what} names for {count} {what}s")
-    _refuse_repeats(listed, f"{what} name")
-    return tuple(listed)
-
-
-def _listed(names: Any) -> list[Any]:
-    """Names as plain Python objects, so that np.str_ and np.int64 read and compare as expected."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidObservations(f"expected a list of names, found {names!r}")
-    return [name.item() if isinstance(name, np.generic) else name for name in names]
-
-
-def _refuse_repeats(names: list[Name], what: str) -> None:
-    try:
-        repeated = len(set(names)) < len(names)
-    except TypeError:
-        raise InvalidObservations(f"{what}s must be hashable (text, numbers or tuples)") from None
-    if repeated:
-        twice = Counter(names).most_common(1)[0][0]
-        raise InvalidObservations(f"{what} {twice!r} is given more than once; each must be unique")
-
-
-def _index(name: Name, position: dict[Name, int], what: str) -> int:
-    plain = name.item() if isinstance(name, np.generic) else name
-    count = len(position)
-    if isinstance(plain, Hashable) and plain in position:
-        return position[plain]
-    if isinstance(plain, int) and -count <= plain < count:
-        return plain % count
-    shown = ", ".join(repr(n) for n in list(position)[:5]) + (", ..." if count > 5 else "")
-    raise InvalidObservations(f"no {what} {plain!r}; there are {count}: {shown}")
+    ids = listed(pair[1])
+    refuse_repeats(ids, f"cloud {name!r}: landmark id")
+    return ids

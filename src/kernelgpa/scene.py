@@ -14,10 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import DegenerateCloud, InvalidObservations, KernelGPAWarning
-from .frames import IndexArray
-from .observations import Name, Observations
+from .frames import Array, IndexArray
+from .names import Name
+from .observations import Observations
 from .rigid import Start, affine_start, map_rank, mirrored
 from .ties import require_tied
+
+HEAP = 4  # landmarks of a cloud in exactly one place that are too many for chance
+ODD_SIZE = 3.0  # a cloud so many times larger or smaller than the others is suspected of another unit
 
 
 @dataclass(frozen=True)
@@ -48,15 +52,19 @@ class Scene:
         return np.setdiff1d(np.arange(len(self.observations.clouds)), self.part)
 
 
-def open_scene(observations: Observations) -> Scene:
-    """Check that the clouds can be registered, and find what takes part."""
+def open_scene(observations: Observations, sizes_differ: bool = False) -> Scene:
+    """Check that the clouds can be registered, and find what takes part.
+
+    ``sizes_differ`` says that the clouds may be of any size, so that none is odd.
+    """
     everyone = np.arange(len(observations.clouds))
     scene = _scene(observations, everyone)
     turned = mirrored(scene.start.spectrum, scene.restricted.clouds, observations.dimension)
     if len(turned):
         _warn(_mirror_message([observations.names[t] for t in turned]))
         scene = _scene(observations, np.setdiff1d(everyone, turned))
-    for message in _unshared_messages(scene):
+    oddities = _unshared_messages(scene) + _heap_messages(observations)
+    for message in oddities if sizes_differ else oddities + _size_messages(scene):
         _warn(message)
     return scene
 
@@ -108,6 +116,34 @@ def _unshared_messages(scene: Scene) -> list[str]:
             f"{_listed('landmark', once)} seen by one cloud only; placed by that cloud's warp, without a say in the map"
         )
     return messages
+
+
+def _heap_messages(observations: Observations) -> list[str]:
+    """Unseen points that were written as zeros or as -9999 lie in one place."""
+    messages = []
+    for cloud in observations.clouds:
+        places, counts = np.unique(cloud.points, axis=0, return_counts=True)
+        if counts.max() >= HEAP:
+            messages.append(
+                f"cloud {cloud.name!r}: {counts.max()} landmarks lie in one place, {places[counts.argmax()]}; if they "
+                "were not seen, give NaN"
+            )
+    return messages
+
+
+def _size_messages(scene: Scene) -> list[str]:
+    """A cloud in another unit than the others."""
+    clouds = scene.core.clouds
+    ratios = np.array([_spread(cloud.points) / _spread(scene.start.gauge.map[cloud.seen]) for cloud in clouds])
+    return [
+        f"cloud {cloud.name!r} is {ratio:.3g} times as large as the others are on its landmarks; check its unit"
+        for cloud, ratio in zip(clouds, ratios / np.median(ratios), strict=True)
+        if not 1 / ODD_SIZE < ratio < ODD_SIZE
+    ]
+
+
+def _spread(points: Array) -> float:
+    return max(float(np.linalg.norm(np.std(points, axis=0))), np.finfo(np.float64).tiny)
 
 
 def _listed(what: str, names: Sequence[Name]) -> str:

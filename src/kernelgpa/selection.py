@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,15 +20,16 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from .errors import InvalidSetting, KernelGPAError
-from .estimators import GPA, KernelGPA, Prepared
+from .estimators import KernelGPA
 from .frames import Array, IndexArray, farthest_points
 from .metrics import consistency, sensor_residuals
 from .observations import Observations, as_observations
+from .registration import GPA, Prepared
 from .scene import open_scene
 
 REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
 
-Folds = int | Integral | str | Sequence[Iterable[Any]]
+Folds = int | str | Sequence[Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,12 @@ def _folds(folds: Folds, observations: Observations, fitted: GPA) -> list[IndexA
         if folds == "regions":
             return _regions(fitted.map_, REGIONS)
         raise InvalidSetting(f"folds is {folds!r}; expected a number, 'leave-one-out', 'regions' or lists of landmarks")
-    if isinstance(folds, Integral):
-        count = int(folds)
+    if isinstance(folds, int):
+        count = folds
         if not 2 <= count <= m:
             raise InvalidSetting(f"folds is {count}; with {m} landmarks it lies between 2 and {m}")
         return [np.arange(i, m, count) for i in range(count)]
-    return [observations.landmark_indices(one) for one in list(folds)]
+    return [observations.landmark_indices(one) for one in folds]
 
 
 def _regions(places: Array, count: int) -> list[IndexArray]:

@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi
 
+from .deformable import DeformableGPA
 from .errors import InvalidSetting
-from .estimators import DeformableGPA
 from .frames import Array, BoolArray, IndexArray, farthest_points, finite_rows
 from .metrics import mean_of_others
-from .observations import Cloud, Name
+from .names import Name
+from .observations import Cloud
 from .rigid import pose_onto
 from .rotations import rotation_vector
 from .selection import CrossValidation

@@ -1,12 +1,13 @@
 """A liver-like organ that bends while a sensor circles it.
 
-The template is a closed surface of about 200 mm made from formulas.  In every cloud it is deformed
-by a smooth random field, looked at from its own place on a circle, hidden in part and measured with
-noise.
+The template is a closed surface of about 200 mm made from formulas.  In every cloud it is deformed, by a
+smooth random field or as rigidly as possible about a few handles that are pulled, looked at from its own
+place on a circle, hidden in part and measured with noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ from ..errors import InvalidSetting
 from ..frames import Array, IndexArray, farthest_points
 
 LENGTH = 200.0  # mm
+HANDLES = 6
+ARAP_ITERATIONS = 20
 
 
 @dataclass(frozen=True)
@@ -56,19 +59,31 @@ def liver_mesh(vertices: int = 2002) -> tuple[Array, IndexArray]:  # (v, 3), (f,
 def liver(
     clouds: int = 60,
     landmarks: int = 201,
-    bend: float = 12.0,  # mm, root mean square displacement
+    bend: float = 12.0,  # mm: root mean square displacement, or how far each handle is pulled
     hidden: float = 0.0,  # share of the observations
     noise: float = 0.0,  # mm
     seed: int = 0,
     vertices: int = 2002,
+    deformation: str = "smooth",
 ) -> Simulation:
-    """Clouds of a liver that deforms smoothly while the sensor moves on a circle around it."""
+    """Clouds of a liver that deforms while the sensor moves on a circle around it.
+
+    deformation : "smooth", a few wide bumps; or "arap", as rigid as possible with six handles pulled, which
+        needs libigl (the extra ``simulate``).
+    """
+    if deformation not in DEFORMATIONS:
+        raise InvalidSetting(f"deformation is {deformation!r}; expected one of {', '.join(DEFORMATIONS)}")
     if not 0 <= hidden < 1:
         raise InvalidSetting(f"hidden is {hidden}; expected a share of the observations, 0 <= hidden < 1")
+    if not (clouds >= 2 and 4 <= landmarks <= vertices):
+        raise InvalidSetting(
+            f"{clouds} clouds of {landmarks} landmarks on {vertices} vertices; expected at least 2 clouds, and "
+            "from 4 landmarks up to one a vertex"
+        )
     rng = np.random.default_rng(seed)
     template, faces = liver_mesh(vertices)
     chosen = farthest_points(template, landmarks)
-    deformed = np.stack([template + _smooth_field(template, bend, rng) for _ in range(clouds)])
+    deformed = np.stack([DEFORMATIONS[deformation](template, faces, bend, rng) for _ in range(clouds)])
     rotations, translations = _circle(clouds, radius=1.5 * LENGTH)
     surfaces = (deformed - translations[:, None]) @ rotations  # rows: R' (p - t)
     points = surfaces[:, chosen] + noise * rng.standard_normal((clouds, landmarks, 3))
@@ -94,14 +109,35 @@ def _outward(sphere: Array, faces: IndexArray) -> IndexArray:
     return turned
 
 
-def _smooth_field(points: Array, size: float, rng: np.random.Generator) -> Array:
-    """A displacement of the given root mean square size: a few wide bumps."""
+def _smoothly(points: Array, faces: IndexArray, size: float, rng: np.random.Generator) -> Array:
+    """Moved by a displacement of the given root mean square size: a few wide bumps."""
     centres = points[rng.integers(len(points), size=4)]
     pushes = rng.standard_normal((4, 3))
     width = 0.35 * LENGTH
     bumps = np.exp(-np.sum((points[:, None] - centres) ** 2, axis=2) / (2 * width**2))
     field = bumps @ pushes
-    return field * size / np.sqrt(np.mean(np.sum(field**2, axis=1)))
+    return points + field * size / np.sqrt(np.mean(np.sum(field**2, axis=1)))
+
+
+def _as_rigidly_as_possible(points: Array, faces: IndexArray, pull: float, rng: np.random.Generator) -> Array:
+    """The surface with six of its vertices pulled, each by the same length in a random direction."""
+    try:
+        import igl
+    except ImportError:
+        raise InvalidSetting("deformation='arap' needs libigl; install kernelgpa[simulate]") from None
+    handles = rng.choice(len(points), HANDLES, replace=False)
+    pulls = rng.standard_normal((HANDLES, 3))
+    pulls *= pull / np.linalg.norm(pulls, axis=1, keepdims=True)
+    data = igl.ARAPData()
+    data.max_iter = ARAP_ITERATIONS
+    igl.arap_precomputation(points, faces.astype(np.int64), 3, handles.astype(np.int32), data)
+    return np.asarray(igl.arap_solve(points[handles] + pulls, data, points.copy()), dtype=np.float64)
+
+
+DEFORMATIONS: dict[str, Callable[[Array, IndexArray, float, np.random.Generator], Array]] = {
+    "smooth": _smoothly,
+    "arap": _as_rigidly_as_possible,
+}
 
 
 def _circle(count: int, radius: float) -> tuple[Array, Array]:  # (n, 3, 3), (n, 3)

@@ -1,0 +1,5 @@
+"""python -m kernelgpa"""
+
+from .cli import main
+
+main()

@@ -1,0 +1,247 @@
+"""What may be wrong with a registration, worst first.
+
+Each check looks at one thing that a fitted registration can be asked and says nothing when all is well.
+A finding tells what was found, how bad it is (0 to 1), and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import KDTree
+
+from .frames import Array, finite_rows, frame_of
+from .names import Name
+from .robust import spread
+from .spectral import Uniqueness
+from .warps.inverse import oriented
+
+FEW_TIES = 2.0  # times the landmarks that an affine map needs: fewer shared ones tie a cloud weakly
+THIN_TIES = 0.02  # shared landmarks thinner than this share of the cloud tie it weakly
+SHRUNK = 0.5  # a cloud squeezed below this, or stretched above its inverse, by its warp
+SUSPICIOUS = 6.0  # spreads of the good residuals
+OUTSIDE = 3.0  # times the usual distance between neighbouring landmarks
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that may be wrong."""
+
+    kind: str
+    severity: float  # 0 to 1
+    found: str
+    action: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.severity:.0%}): {self.found}; {self.action}"
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """An observation that does not fit what the rest of its cloud and the other clouds say."""
+
+    cloud: Name
+    landmark: Name
+    residual: float  # leave-one-out, in the map
+    weight: float  # as it was used, against the weight given
+
+
+def suspicions(gpa: Any, count: int | None = None) -> list[Suspicion]:
+    """Observations by leave-one-out residual, the most suspicious first."""
+    residuals = gpa.residuals_
+    order = np.argsort(-np.nan_to_num(residuals, nan=-1.0), axis=None)[: int(np.sum(~np.isnan(residuals)))][:count]
+    given = gpa.observations_.weights
+    listed = []
+    for t, j in zip(*np.unravel_index(order, residuals.shape), strict=True):
+        share = float(gpa.weights_[t, j] / given[t, j])
+        listed.append(
+            Suspicion(gpa.observations_.names[t], gpa.observations_.landmarks[j], float(residuals[t, j]), share)
+        )
+    return listed
+
+
+def suspicious_landmarks(gpa: Any) -> list[tuple[Name, float]]:
+    """Landmarks by their median leave-one-out residual over the clouds, the most suspicious first."""
+    seen = np.flatnonzero(~np.isnan(gpa.residuals_).all(axis=0))
+    medians = np.nanmedian(gpa.residuals_[:, seen], axis=0)
+    order = np.argsort(-medians, kind="stable")
+    return [(gpa.observations_.landmarks[seen[i]], float(medians[i])) for i in order]
+
+
+def diagnose(gpa: Any, points: npt.ArrayLike | None = None, cloud: Name | None = None) -> list[Finding]:
+    """Everything that may be wrong, worst first; ``points`` of a ``cloud`` are checked for lying outside."""
+    findings = [finding for check in CHECKS for finding in check(gpa)]
+    if points is not None and cloud is not None:
+        findings += _outside(gpa, points, cloud)
+    return sorted(findings, key=lambda finding: -finding.severity)
+
+
+def _mirrored(gpa: Any) -> list[Finding]:
+    if not gpa.mirrored_:
+        return []
+    return [
+        Finding(
+            "mirrored clouds",
+            0.9,
+            f"clouds {gpa.mirrored_} fit only as mirror images and were left out",
+            "negate or swap coordinates there, or drop them",
+        )
+    ]
+
+
+def _seen_once(gpa: Any) -> list[Finding]:
+    counts = gpa.observations_.counts
+    once, never = int(np.sum(counts == 1)), int(np.sum(counts == 0))
+    if not once + never:
+        return []
+    share = (once + never) / len(counts)
+    return [
+        Finding(
+            "landmarks seen once or never",
+            0.2 + 0.3 * share,
+            f"{once} seen by one cloud, {never} by none",
+            "they have no say in the map; do not rely on their places",
+        )
+    ]
+
+
+def _weakly_tied(gpa: Any) -> list[Finding]:
+    observations = gpa.observations_
+    shared = observations.counts >= 2
+    needed, findings = observations.dimension + 1, []
+    for one in observations.clouds:
+        common = one.points[shared[one.seen]]
+        thickness = _thinnest(common) / max(_thinnest(one.points), np.finfo(float).tiny)
+        if len(common) < FEW_TIES * needed or thickness < THIN_TIES:
+            findings.append(
+                Finding(
+                    "weakly tied",
+                    0.6,
+                    f"cloud {one.name!r} hangs on {len(common)} shared landmarks that span "
+                    f"{thickness:.0%} of its thickness",
+                    "give it more landmarks in common with the others",
+                )
+            )
+    return findings
+
+
+def _thinnest(points: Array) -> float:
+    """Spread along the thinnest direction that the points span at all."""
+    frame = frame_of(points)
+    along = (points - frame.centre) @ frame.axes[: max(frame.rank, 1)].T
+    return float(np.std(along, axis=0).min())
+
+
+def _no_gap(gpa: Any) -> list[Finding]:
+    spectrum = getattr(gpa, "spectrum_", None)
+    if spectrum is None or spectrum.gap > 0.1:
+        return []
+    severity = 0.8 if spectrum.uniqueness is Uniqueness.NO_GAP else 0.4
+    return [
+        Finding(
+            "no spectral gap",
+            severity,
+            f"eigenvalue {spectrum.dimension + 1} lies {spectrum.gap:.1%} above the one before",
+            "raise smoothing or lower bandwidth; modes='paper' is not to be trusted here",
+        )
+    ]
+
+
+def _collapsed(gpa: Any) -> list[Finding]:
+    stretch = np.array([np.linalg.svd(warp.affine[0], compute_uv=False) for warp in gpa.warps_])
+    rank = int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0]))
+    factors = getattr(gpa, "factors_", np.ones(len(stretch)))
+    middle = np.median(stretch[:, :rank] / factors[:, None], axis=0)
+    worst = float(min(middle.min(), 1 / middle.max()))
+    if worst > SHRUNK:
+        return []
+    return [
+        Finding(
+            "collapsed map",
+            1.0,
+            f"the warps squeeze the clouds to {middle.min():.0%} in one direction and {middle.max():.0%} in another",
+            "use modes='auto', raise smoothing or lower bandwidth",
+        )
+    ]
+
+
+def _folded(gpa: Any) -> list[Finding]:
+    if not hasattr(gpa, "residuals_"):
+        return []
+    folded: dict[Name, int] = {}
+    for one, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
+        if np.linalg.matrix_rank(warp.affine[0]) == gpa.observations_.dimension:
+            count = int(np.sum(oriented(warp, one.points) <= 0))
+            if count:
+                folded[one.name] = count
+    if not folded:
+        return []
+    worst = max(folded, key=lambda name: folded[name])
+    share = sum(folded.values()) / sum(len(one.seen) for one in gpa.observations_.clouds)
+    return [
+        Finding(
+            "folds",
+            0.5 + 0.5 * share,
+            f"{len(folded)} warps turn space over at {sum(folded.values())} landmarks; "
+            f"worst is cloud {worst!r} with {folded[worst]}",
+            "raise smoothing, or look for wrong matches there",
+        )
+    ]
+
+
+def _suspicious(gpa: Any) -> list[Finding]:
+    if not hasattr(gpa, "residuals_"):
+        return []
+    usual = spread(gpa.residuals_, gpa.observations_.dimension)
+    rounding = 1e-9 * gpa.scales_[0]
+    count = int(np.sum(np.nan_to_num(gpa.residuals_) > SUSPICIOUS * max(usual, rounding)))
+    if not count:
+        return []
+    first = suspicions(gpa, 1)[0]
+    share = count / int(np.sum(~np.isnan(gpa.residuals_)))
+    return [
+        Finding(
+            "suspicious observations",
+            min(0.95, 0.3 + 5 * share),
+            f"{count} observations lie more than "
+            f"{SUSPICIOUS:g} spreads from where the others put them, first cloud {first.cloud!r}, "
+            f"landmark {first.landmark!r} "
+            f"({first.residual:.3g} off)",
+            "see suspicions(); use robust='geman-mcclure' or mend the matches",
+        )
+    ]
+
+
+def _outside(gpa: Any, points: npt.ArrayLike, cloud: Name) -> list[Finding]:
+    own = gpa.observations_.clouds[gpa.observations_.cloud_index(cloud)].points
+    tree = KDTree(own)
+    usual = float(np.median(tree.query(own, k=2)[0][:, 1]))
+    array = gpa.warps_[gpa.observations_.cloud_index(cloud)].checked(points)
+    known = finite_rows(array)
+    far = tree.query(array[known])[0] > OUTSIDE * usual
+    if not far.any():
+        return []
+    return [
+        Finding(
+            "points far outside",
+            min(0.9, 0.3 + float(far.mean())),
+            f"{far.sum()} of {known.sum()} points "
+            f"of cloud {cloud!r} lie more than {OUTSIDE:g} times the usual distance from its landmarks",
+            "warps are guesses there; rely on the affine part only, or add landmarks",
+        )
+    ]
+
+
+CHECKS: list[Callable[[Any], list[Finding]]] = [
+    _collapsed,
+    _mirrored,
+    _no_gap,
+    _weakly_tied,
+    _folded,
+    _suspicious,
+    _seen_once,
+]

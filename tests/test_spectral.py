@@ -1,0 +1,351 @@
+"""Every solver finds the bottom of the spectrum that a full eigen-decomposition finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.linalg import eigh, norm
+from numpy.testing import assert_allclose, assert_array_equal
+
+import kernelgpa.forms
+import kernelgpa.spectral
+from conftest import random_rotation, scene
+from kernelgpa import InvalidObservations, NumericalFailure, Observations
+from kernelgpa.forms import DenseForm, ThinForm, accumulate
+from kernelgpa.kernels import Gaussian, Wendland
+from kernelgpa.spectral import RESIDUAL, Spectrum, Uniqueness, factorisation, smallest
+from kernelgpa.warps import AffineFamily, Factor, KernelFamily, ThinPlateFamily
+
+EPS = np.finfo(float).eps
+LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Lanczos", "thin: Woodbury and Lanczos"
+SOLVERS = [LAPACK, CHOLESKY, WOODBURY]
+
+THIN = {
+    "affine": AffineFamily(),
+    "thin-plate": ThinPlateFamily(2, 0.01),
+    "inducing": KernelFamily(Gaussian(), 0.5, 0.1, inducing=10),
+}
+EXACT = {"gaussian": KernelFamily(Gaussian(), 0.3, 0.1), "wendland": KernelFamily(Wendland(), 1.0, 0.01)}
+FAMILIES = {**THIN, **EXACT}
+PAIRS = [(name, solver) for name in FAMILIES for solver in SOLVERS if name in THIN or solver != WOODBURY]
+
+
+@pytest.fixture
+def solve_with(monkeypatch):
+    """smallest(), made to use the given solver on small problems too."""
+
+    def solve(clouds, m, dimension, modes, solver):
+        form_limit, solver_limit = {LAPACK: (10**6, 10**6), CHOLESKY: (10**6, 0), WOODBURY: (0, 0)}[solver]
+        monkeypatch.setattr(kernelgpa.forms, "SMALL", form_limit)
+        monkeypatch.setattr(kernelgpa.spectral, "SMALL", solver_limit)
+        spectrum = smallest(accumulate(clouds, m), dimension, modes)
+        assert spectrum.solver == solver
+        return spectrum
+
+    return solve
+
+
+def total_form(clouds, m):
+    Q = np.zeros((m, m))
+    for cloud in clouds:
+        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
+    return Q
+
+
+def reference(Q):
+    """All eigenpairs on the complement of the constants."""
+    m = len(Q)
+    off_constants = np.linalg.qr(np.column_stack([np.ones(m), np.eye(m)[:, 1:]]))[0][:, 1:]
+    values, vectors = eigh(off_constants.T @ Q @ off_constants)
+    return values, off_constants @ vectors
+
+
+def assert_bottom(spectrum, Q, modes):
+    """The values, and the space of the vectors wherever a gap determines it."""
+    values, vectors = reference(Q)
+    rounding = 10 * EPS * np.trace(Q)
+    assert spectrum.values.shape == (modes + 1,)
+    assert spectrum.vectors.shape == (len(Q), modes)
+    assert_allclose(spectrum.values, values[: modes + 1], rtol=0, atol=rounding)
+    assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(modes), rtol=0, atol=1000 * EPS)
+    assert_allclose(spectrum.vectors.sum(axis=0), 0, rtol=0, atol=1000 * EPS * np.sqrt(len(Q)))
+    residual = RESIDUAL * values[modes] + rounding  # of each vector; the space turns by that over the gap
+    assert norm(Q @ spectrum.vectors - spectrum.vectors * spectrum.values[:modes], axis=0).max() <= 2 * residual
+    for k in range(1, modes + 1):
+        gap = values[k] - values[k - 1]
+        if gap > 1e3 * residual:
+            inside = spectrum.vectors[:, :k]
+            outside = inside - vectors[:, :k] @ (vectors[:, :k].T @ inside)
+            assert norm(outside) <= 10 * np.sqrt(k) * residual / gap
+
+
+def reduced(family, points):
+    return [family.reduce(cloud) for cloud in Observations.from_array(points).clouds]
+
+
+class Made:
+    """A reduced cloud with the eigenvalues that it is asked to have; all but few are 1 or more."""
+
+    def __init__(self, values, m=160, seed=0, thin=False):
+        columns = np.column_stack([np.ones(m), np.random.default_rng(seed).standard_normal((m, m - 1))])
+        basis = np.linalg.qr(columns)[0]
+        self.values = np.concatenate([[0.0], values, np.ones(m - 1 - len(values)) if thin else _rest(values, m)])
+        self.seen = np.arange(m)
+        self._form = (basis * self.values) @ basis.T
+        few = len(values) + 1
+        self._factor = Factor(np.ones(m), basis[:, :few] * np.sqrt(1 - self.values[:few])) if thin else None
+
+    def form(self):
+        return 0.5 * (self._form + self._form.T)
+
+    def factor(self):
+        return self._factor
+
+
+def _rest(values, m):
+    """Crowded: they begin right above those asked for."""
+    top = max(values)
+    return np.linspace(top + 1e-4, top + 2.0, m - 1 - len(values))
+
+
+# -- against a full eigen-decomposition --
+
+
+@pytest.mark.parametrize(("name", "solver"), PAIRS)
+@pytest.mark.parametrize("hidden", [0.0, 0.4])
+def test_every_solver_finds_the_bottom_of_the_spectrum(name, solver, hidden, dimension, solve_with):
+    m, modes = 120, 12
+    clouds = reduced(FAMILIES[name], scene(n=4, m=m, d=dimension, hidden=hidden, bend=0.1)[0])
+    spectrum = solve_with(clouds, m, dimension, modes, solver)
+    assert spectrum.dimension == dimension
+    assert_bottom(spectrum, total_form(clouds, m), modes)
+
+
+@pytest.mark.parametrize(("name", "solver"), PAIRS)
+def test_the_same_input_twice_gives_the_same_bits(name, solver, solve_with):
+    points = scene(n=4, m=120)[0]
+    first, second = (solve_with(reduced(FAMILIES[name], points), 120, 3, 8, solver) for _ in range(2))
+    assert_array_equal(first.values, second.values)
+    assert_array_equal(first.vectors, second.vectors)
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(2, 5), d=st.sampled_from([2, 3]), modes=st.integers(3, 20))
+def test_small_problems_are_solved_for_any_number_of_modes(seed, n, d, modes):
+    m = 30
+    clouds = reduced(EXACT["gaussian"], scene(n=n, m=m, d=d, seed=seed)[0])
+    assert_bottom(smallest(accumulate(clouds, m), d, modes), total_form(clouds, m), modes)
+
+
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=10)
+def test_renaming_the_landmarks_permutes_the_vectors(seed):
+    m, points = 60, scene(m=60)[0]
+    order = np.random.default_rng(seed).permutation(m)
+    a = smallest(accumulate(reduced(AffineFamily(), points), m), 3, 3)
+    b = smallest(accumulate(reduced(AffineFamily(), points[:, order]), m), 3, 3)
+    rounding = 10 * EPS * a.total
+    assert_allclose(b.values, a.values, rtol=0, atol=rounding)
+    overlap = np.abs(b.vectors.T @ a.vectors[order])
+    assert_allclose(overlap, np.eye(3), rtol=0, atol=10 * rounding / np.diff(a.values).min())
+
+
+def test_all_eigenvalues_can_be_asked_for():
+    m = 20
+    clouds = reduced(AffineFamily(), scene(n=3, m=m, hidden=0.0)[0])
+    spectrum = smallest(accumulate(clouds, m), 3, m - 2)
+    assert_bottom(spectrum, total_form(clouds, m), m - 2)
+
+
+# -- which solver, and what it says --
+
+
+def test_the_solver_is_chosen_by_size_and_kind():
+    small, large = (scene(n=3, m=m, hidden=0.0)[0] for m in (60, 420))
+    chosen = {
+        (name, size): smallest(accumulate(reduced(FAMILIES[name], points), points.shape[1]), 3, 3).solver
+        for name in ("affine", "gaussian")
+        for size, points in (("small", small), ("large", large))
+    }
+    assert chosen == {
+        ("affine", "small"): LAPACK,
+        ("affine", "large"): WOODBURY,
+        ("gaussian", "small"): LAPACK,
+        ("gaussian", "large"): CHOLESKY,
+    }
+
+
+def test_many_features_are_dense():
+    points = scene(n=3, m=420, hidden=0.0)[0]
+    clouds = reduced(KernelFamily(Gaussian(), 0.5, 0.1, inducing=70), points)
+    assert smallest(accumulate(clouds, 420), 3, 3).solver == CHOLESKY
+
+
+def test_one_dense_cloud_makes_all_dense():
+    points = scene(n=3, m=420, hidden=0.0)[0]
+    clouds = [*reduced(AffineFamily(), points[:2]), *reduced(EXACT["gaussian"], points[1:])]
+    spectrum = smallest(accumulate(clouds, 420), 3, 3)
+    assert spectrum.solver == CHOLESKY
+    assert_bottom(spectrum, total_form(clouds, 420), 3)
+
+
+# -- repeated eigenvalues --
+
+
+@pytest.mark.parametrize(("name", "solver"), PAIRS)
+def test_exact_copies_leave_d_zeros_and_all_are_found(name, solver, dimension, solve_with):
+    m, modes = 120, 9
+    points = scene(n=4, m=m, d=dimension, hidden=0.0, bend=0.0)[0]
+    clouds = reduced(FAMILIES[name], points)
+    spectrum = solve_with(clouds, m, dimension, modes, solver)
+    assert_allclose(spectrum.values[:dimension], 0, rtol=0, atol=spectrum.rounding)
+    assert spectrum.values[dimension] > 1e3 * spectrum.rounding
+    assert spectrum.uniqueness is Uniqueness.UNIQUE
+    assert_bottom(spectrum, total_form(clouds, m), modes)
+    # the zeros are the affine functions of any one cloud
+    centred = points[0] - points[0].mean(axis=0)
+    inside = spectrum.vectors[:, :dimension]
+    residual = (RESIDUAL * spectrum.values[modes] + spectrum.rounding) / spectrum.values[dimension]
+    assert norm(centred - inside @ (inside.T @ centred)) <= 10 * residual * norm(centred)
+
+
+REPEATED = {
+    "thrice": [0.1, 0.2, 0.2, 0.2, 0.3],
+    "zeros": [0.0, 0.0, 0.0, 0.0, 0.3],
+    "crowded": [0.4, 0.4004, 0.4004, 0.4004, 0.4008],
+    "just out of reach": [0.1, 0.2, 0.3, 0.3, 0.3, 0.3],
+    "steep": [1e-5, 1e-5, 1e-5, 0.4, 0.4, 0.5],
+    "ten": [0.5] * 10,
+}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", REPEATED)
+@pytest.mark.parametrize("modes", [3, 4, 7])
+def test_every_direction_of_a_repeated_eigenvalue_is_found(name, modes, solver, solve_with):
+    cloud = Made(REPEATED[name], thin=solver == WOODBURY)
+    spectrum = solve_with([cloud], 160, 3, modes, solver)
+    assert_allclose(spectrum.values, np.sort(cloud.values)[1 : modes + 2], rtol=0, atol=10 * EPS * spectrum.total)
+    assert_bottom(spectrum, cloud.form(), modes)
+
+
+@pytest.mark.parametrize(("name", "solver"), PAIRS)
+@pytest.mark.parametrize("modes", [3, 8, 20])
+def test_the_symmetries_of_a_lattice_are_all_found(name, solver, modes, solve_with):
+    """Copies of a cube of points: eigenvalues come in twos and threes, most of them crowded."""
+    ticks = np.arange(5.0)
+    lattice = np.stack(np.meshgrid(ticks, ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 3)
+    rng = np.random.default_rng(0)
+    clouds = reduced(FAMILIES[name], np.stack([lattice @ random_rotation(3, rng).T for _ in range(3)]))
+    spectrum = solve_with(clouds, 125, 3, modes, solver)
+    assert_bottom(spectrum, total_form(clouds, 125), modes)
+
+
+# -- the gap --
+
+
+def spectrum_of(values, dimension=3, total=10.0):
+    return Spectrum(np.array(values), np.eye(10)[:, : len(values) - 1], total, dimension, "by hand")
+
+
+@pytest.mark.parametrize(
+    ("values", "dimension", "gap"),
+    [
+        ([0.1, 0.2, 0.3, 0.6], 3, 0.5),
+        ([0.1, 0.2, 0.3, 0.6], 2, 1 / 3),
+        ([0.0, 0.0, 0.0, 0.6], 3, 1.0),
+        ([0.1, 0.2, 0.6, 0.6], 3, 0.0),
+        ([0.0, 0.0, 0.0, 0.0], 3, 0.0),
+        ([0.0, 0.0, 0.0, 1e-13], 3, 0.0),
+    ],
+)
+def test_the_gap_is_the_share_by_which_the_next_eigenvalue_lies_above(values, dimension, gap):
+    spectrum = spectrum_of(values, dimension)
+    assert spectrum.gap == pytest.approx(gap, abs=4 * EPS)
+    assert (spectrum.uniqueness is Uniqueness.UNIQUE) == (gap > 1e-6)
+
+
+def test_a_map_without_a_gap_says_why():
+    assert "groups of clouds share too few landmarks" in Uniqueness.NO_GAP.value
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_coinciding_eigenvalues_d_and_d_plus_1_have_no_gap(solver, solve_with):
+    thin = solver == WOODBURY
+    assert solve_with([Made([0.1, 0.2, 0.3, 0.3], thin=thin)], 160, 3, 3, solver).uniqueness is Uniqueness.NO_GAP
+    assert solve_with([Made([0.1, 0.2, 0.3, 0.31], thin=thin)], 160, 3, 3, solver).uniqueness is Uniqueness.UNIQUE
+
+
+def test_the_total_is_the_trace():
+    clouds = reduced(AffineFamily(), scene(n=4, m=120)[0])
+    Q = total_form(clouds, 120)
+    assert accumulate(clouds, 120).total == pytest.approx(np.trace(Q), rel=100 * EPS)
+    assert smallest(accumulate(clouds, 120), 3, 3).total == pytest.approx(np.trace(Q), rel=100 * EPS)
+
+
+# -- the forms --
+
+
+@pytest.mark.parametrize("kind", [DenseForm, ThinForm])
+@given(seed=st.integers(0, 1000), scale=st.floats(0.1, 10), lift=st.floats(0.01, 10), extra=st.integers(0, 3))
+@settings(max_examples=15)
+def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale, lift, extra):
+    m, rng = 40, np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.standard_normal((m, 6)))[0] * rng.uniform(0.1, 0.9, 6)
+    weights = rng.uniform(1, 2, m)
+    Q = np.diag(weights) - basis @ basis.T
+    form = DenseForm(Q) if kind is DenseForm else ThinForm(weights, basis)
+    x = rng.standard_normal((m, 4))
+    assert form.landmarks == m
+    assert form.total == pytest.approx(np.trace(Q), rel=100 * EPS)
+    assert_allclose(form.apply(x), Q @ x, rtol=0, atol=100 * EPS * norm(x))
+    assert_allclose(form.apply(x[:, 0]), Q @ x[:, 0], rtol=0, atol=100 * EPS * norm(x))
+    diagonal, columns = rng.uniform(0.1, 1, m), 0.1 * rng.standard_normal((m, extra)) / np.sqrt(m)
+    S = scale * Q + np.diag(diagonal) - columns @ columns.T + lift
+    solve = form.inverse(scale, diagonal, columns, lift)
+    tolerance = 100 * EPS * np.linalg.cond(S) * norm(np.linalg.inv(S), 2) * norm(x)
+    assert_allclose(solve(x), np.linalg.inv(S) @ x, rtol=0, atol=tolerance)
+    assert_allclose(solve(x[:, 0]), np.linalg.inv(S) @ x[:, 0], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", THIN)
+def test_thin_and_dense_accumulate_the_same(name, monkeypatch):
+    clouds = reduced(THIN[name], scene(n=4, m=120)[0])
+    dense = accumulate(clouds, 120)
+    monkeypatch.setattr(kernelgpa.forms, "SMALL", 0)
+    thin = accumulate(clouds, 120)
+    assert isinstance(dense, DenseForm)
+    assert isinstance(thin, ThinForm)
+    assert_allclose(thin.apply(np.eye(120)), dense.matrix, rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
+    assert_allclose(dense.matrix, total_form(clouds, 120), rtol=0, atol=0)
+
+
+def test_a_form_that_is_not_positive_is_refused(solve_with):
+    cloud = Made([-0.1, 0.2, 0.3, 0.4])
+    with pytest.raises(NumericalFailure, match="raise smoothing"):
+        solve_with([cloud], 160, 3, 3, CHOLESKY)
+
+
+# -- the classical factorisation --
+
+
+@pytest.mark.parametrize("name", ["hidden", "weighted"])
+def test_the_factorisation_needs_everything_seen_with_equal_weights(name):
+    points = scene(n=3, m=20, hidden=0.3 if name == "hidden" else 0.0)[0]
+    observations = Observations.from_array(points, weights=np.arange(1.0, 21) if name == "weighted" else None)
+    form = accumulate(reduced(AffineFamily(), points), 20)
+    with pytest.raises(InvalidObservations, match="every landmark seen by every cloud, with equal weights"):
+        factorisation(observations, form, 3)
+
+
+def test_the_factorisation_of_affine_copies_is_the_affine_spectrum(dimension):
+    rng = np.random.default_rng(0)
+    template = rng.standard_normal((30, dimension))
+    points = np.stack([template @ (np.eye(dimension) + 0.2 * rng.standard_normal((dimension,) * 2)) for _ in range(4)])
+    observations = Observations.from_array(points)
+    form = accumulate(reduced(AffineFamily(), points), 30)
+    a, b = factorisation(observations, form, dimension), smallest(form, dimension, dimension)
+    assert a.solver == "classical factorisation"
+    assert_allclose(a.values[:dimension], 0, rtol=0, atol=b.rounding)
+    assert_allclose(a.vectors @ a.vectors.T, b.vectors @ b.vectors.T, rtol=0, atol=b.rounding / b.values[dimension])
