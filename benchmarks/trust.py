@@ -116,9 +116,7 @@ def exchanged(points, share, seed=0):
 
 
 def figure_robust():
-    say(
-        "| hidden, noise | loss | wrong | map error (clean run) | ratio | sensor error (clean) | ratio | average precision |"
-    )
+    say("| hidden, noise | loss | wrong | map error (clean) | ratio | sensor error (clean) | ratio | avg. precision |")
     say("|---|---|---|---|---|---|---|---|")
     for hidden, noise in SETTINGS:
         liver = scene(hidden, noise)
@@ -134,7 +132,8 @@ def figure_robust():
                 precision = average_precision_score(wrong[seen], gpa.residuals_[seen]) if share else np.nan
                 ratio = figures / clean
                 say(
-                    f"| {hidden:.0%}, {noise:g} mm | {loss} | {share:.0%} | {figures[0]:.3f} ({clean[0]:.3f}) | {ratio[0]:.3f} "
+                    f"| {hidden:.0%}, {noise:g} mm | {loss} | {share:.0%} "
+                    f"| {figures[0]:.3f} ({clean[0]:.3f}) | {ratio[0]:.3f} "
                     f"| {figures[1]:.3f} ({clean[1]:.3f}) | {ratio[1]:.3f} | {precision:.5f} |"
                 )
 

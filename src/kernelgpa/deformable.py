@@ -27,6 +27,8 @@ from .threads import blas_threads_for
 from .warps import Family, ReducedCloud
 from .warps.part import PartOfCloud, leave_one_out
 
+ROUNDING = 1e-6  # of the map's size: residuals below this are those of exact copies
+
 
 @dataclass(frozen=True)
 class Round:
@@ -63,23 +65,30 @@ class DeformableGPA(GPA):
             self._deliver_residuals(scene, last)
         return self
 
-    def _round(self, scene: Scene, restricted: Observations, start: Array) -> Round:
+    def _round(self, scene: Scene, restricted: Observations, start: Array, gamma: float | None = None) -> Round:
         """One solve with the weights as they stand."""
         reduced = self.reduce(restricted.clouds)
-        solution = self.solve(restricted.at(scene.part), [reduced[t] for t in scene.part], start)
+        solution = self.solve(restricted.at(scene.part), [reduced[t] for t in scene.part], start, gamma)
         return Round(restricted, reduced, solution)
 
     def _reweighted_rounds(self, scene: Scene, last: Round, loss: str) -> Round:
         """Solves with less and less weight on what does not fit, until the weights settle."""
-        annealing = Annealing(loss, scene.restricted.dimension)
+        rounding = ROUNDING * float(last.solution.gauge.scales[0])
+        annealing = Annealing(loss, scene.restricted.dimension, rounding)
         given, factors = scene.restricted.weights, np.ones_like(scene.restricted.weights)
         for _ in range(MOST_ROUNDS):
             lengths = residual_lengths(last.reduced, last.solution.gauge.map, given.shape)
             rigid = rigid_lengths(scene.restricted.at(scene.part), last.solution.gauge)
             renewed = np.where(np.isnan(lengths), 0.0, annealing.weights(lengths, rigid))
-            change = float(np.abs(renewed - factors)[~np.isnan(lengths)].max())
+            change = float(np.sqrt(np.mean((renewed - factors)[~np.isnan(lengths)] ** 2)))
             factors = renewed
-            last = self._round(scene, reweighted(scene.restricted, given * factors), last.solution.gauge.rotations)
+            known = last.solution.faithful if annealing.arrived else None  # the price of the map has settled too
+            last = self._round(
+                scene,
+                reweighted(scene.restricted, given * factors),
+                last.solution.gauge.rotations,
+                None if known is None else known.gamma,
+            )
             if annealing.arrived and change < SETTLED:
                 return last
         warnings.warn(

@@ -27,7 +27,7 @@ from .frames import Array
 SHRINK = 0.6
 FIRST_SHARE = 0.9  # of the observations that the first scale takes in
 FAINTEST = 1e-6  # a weight is never less, so that every observation keeps a residual
-SETTLED = 1e-3  # change of the weights that ends the iteration
+SETTLED = 1e-3  # root mean square change of the weights that ends the iteration
 MOST_ROUNDS = 60
 
 
@@ -63,22 +63,20 @@ def require_loss(loss: str) -> None:
 class Annealing:
     """The scale of a loss from solve to solve: large at first, then down to its place."""
 
-    def __init__(self, loss: str, dimension: int) -> None:
+    def __init__(self, loss: str, dimension: int, rounding: float) -> None:
         require_loss(loss)
         self._tuning, self._weight = LOSSES[loss]
-        self._dimension = dimension
+        self._dimension, self._rounding = dimension, rounding
         self._scale = np.inf
         self.arrived = False
 
     def weights(self, residuals: Array, rigid: Array) -> Array:
         """Weights between FAINTEST and 1 for leave-one-out and rigid distances; NaN stays NaN."""
         self._shrink(residuals, rigid)
-        if self._scale == 0:  # exact copies: nothing is suspicious
-            return np.where(np.isnan(residuals), np.nan, 1.0)
         return np.maximum(self._weight(residuals / self._scale), FAINTEST)
 
     def _shrink(self, residuals: Array, rigid: Array) -> None:
-        last = max(self._tuning * spread(residuals, self._dimension), float(np.nanmedian(rigid)))
+        last = max(self._tuning * spread(residuals, self._dimension), float(np.nanmedian(rigid)), self._rounding)
         first = float(np.nanquantile(residuals, FIRST_SHARE))
         self._scale = max(last, first if np.isinf(self._scale) else SHRINK * self._scale)
         self.arrived = self._scale == last

@@ -1,0 +1,89 @@
+"""The way back is the way there reversed, or it is not given at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import scene
+from kernelgpa import TPSGPA, AffineGPA, InvalidObservations, KernelGPA, KernelGPAWarning, RigidGPA
+from kernelgpa.warps.base import KernelPart, Warp
+from kernelgpa.warps.inverse import inverse, oriented
+
+MODELS = [
+    RigidGPA(),
+    RigidGPA(scaling=True),
+    AffineGPA(),
+    TPSGPA(control_points=4),
+    KernelGPA(),
+    KernelGPA(bandwidth=1.0, smoothing=1e-3),
+    KernelGPA(kernel="matern32"),
+    KernelGPA(inducing=15),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@given(seed=st.integers(0, 1000), d=st.sampled_from([2, 3]))
+def test_there_and_back_is_where_it_began(model, seed, d):
+    points, _ = scene(d=d, seed=seed, bend=0.08, hidden=0.1)
+    gpa = model.fit(points)
+    own = points[1][~np.isnan(points[1, :, 0])]
+    rng = np.random.default_rng(seed)
+    corners = own[rng.integers(len(own), size=(50, d + 1))]
+    inside = np.einsum("kc,kcd->kd", rng.dirichlet(np.ones(d + 1), 50), corners)
+    back = gpa.inverse_transform(gpa.transform(inside, 1), 1)
+    assert np.abs(back - inside).max() < 1e-8 * np.abs(own - own.mean(axis=0)).max()
+
+
+def folded_warp(height):
+    """A line of space pulled over itself by one strong kernel at the origin."""
+    warp = KernelGPA().fit(scene(d=2, bend=0.0)[0]).warps_[0]
+    kernel = warp.kernel_part.kernel
+    part = KernelPart(kernel, np.zeros((1, 2)), 0.3, np.array([[height, 0.0]]))
+    return Warp(warp.frame, np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), part)
+
+
+def test_a_constructed_fold_is_found_and_nothing_in_it_is_inverted():
+    warp = folded_warp(2.0)
+    across = np.column_stack([np.linspace(-2, 2, 401), np.zeros(401)]) * warp.frame.size + warp.frame.centre
+    turned = oriented(warp, across) <= 0
+    rising = np.gradient(warp(across)[:, 0]) > 0
+    assert 0.02 < turned.mean() < 0.5
+    assert np.sum(turned == rising) <= 4  # they may differ where the slope crosses zero between two samples
+    targets = warp(across)
+    back = inverse(warp, targets)
+    known = ~np.isnan(back[:, 0])
+    assert known.any()
+    assert np.abs(warp(back[known]) - targets[known]).max() < 1e-9 * warp.image_size
+    assert np.all(oriented(warp, back[known]) > 0)
+
+
+def test_what_cannot_be_reached_is_counted():
+    gpa = KernelGPA().fit(scene(d=2, bend=0.0)[0])
+    squeezed = folded_warp(0.0)
+    gpa.warps_[0] = Warp(squeezed.frame, np.zeros((3, 2)), squeezed.kernel_part)
+    with pytest.warns(KernelGPAWarning, match="5 of 5 points cannot be taken back"):
+        assert np.isnan(gpa.inverse_transform(np.ones((5, 2)), 0)).all()
+
+
+def test_flat_clouds_have_no_way_back():
+    flat, _ = scene(d=2, hidden=0.0)
+    raised = np.concatenate([flat, np.zeros((*flat.shape[:2], 1))], axis=2)
+    gpa = KernelGPA().fit(raised)
+    with pytest.warns(KernelGPAWarning, match="40 of 40 points cannot be taken back"):
+        assert np.isnan(gpa.inverse_transform(gpa.map_, 0)).all()
+
+
+def test_nan_stays_nan_without_a_warning():
+    gpa = KernelGPA().fit(scene()[0])
+    query = gpa.map_[:3].copy()
+    query[1] = np.nan
+    back = gpa.inverse_transform(query, 2)
+    assert np.array_equal(np.isnan(back).any(axis=1), [False, True, False])
+
+
+def test_wrong_shapes_are_refused():
+    with pytest.raises(InvalidObservations, match="points to warp"):
+        KernelGPA().fit(scene()[0]).inverse_transform(np.zeros((2, 4)), 0)

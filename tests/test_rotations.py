@@ -1,0 +1,268 @@
+"""Nearest rotations, the exponential, and the climb that never falls and ends where nothing is left to gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.linalg import det, norm
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import expm
+
+import kernelgpa.rotations
+from conftest import random_rotation, scene
+from kernelgpa import Observations
+from kernelgpa.rigid import RigidSystem
+from kernelgpa.rotations import Ending, climb, exponential, nearest, skew
+
+EPS = np.finfo(float).eps
+every_dimension = pytest.mark.parametrize("d", [2, 3], ids=["2D", "3D"])
+SEEDS = st.integers(0, 100_000)
+
+
+def rotations(d, n, rng):
+    return np.array([random_rotation(d, rng) for _ in range(n)])
+
+
+def assert_rotations(matrices):
+    d = matrices.shape[-1]
+    identity = np.broadcast_to(np.eye(d), matrices.shape)
+    assert_allclose(np.swapaxes(matrices, -1, -2) @ matrices, identity, rtol=0, atol=100 * EPS)
+    assert_allclose(det(matrices), 1, rtol=0, atol=100 * EPS)
+
+
+# -- nearest --
+
+
+@every_dimension
+@given(data=st.data())
+def test_nearest_is_a_rotation_that_no_other_beats(d, data):
+    whole = st.integers(-3, 3).map(float)  # singular and mirrored ones come up often
+    C = data.draw(arrays(np.float64, (d, d), elements=whole))
+    R = nearest(C)
+    assert_rotations(R)
+    others = rotations(d, 200, np.random.default_rng(0))
+    reached = np.vdot(R, C)
+    assert np.einsum("tij,ij->t", others, C).max() <= reached + 100 * EPS * norm(C)
+    # the most that a proper rotation can reach
+    spread = np.linalg.svd(C, compute_uv=False)
+    best = spread[:-1].sum() + np.sign(round(det(C))) * spread[-1]
+    assert reached == pytest.approx(best, abs=100 * EPS * (1 + norm(C)))
+
+
+@every_dimension
+@given(seed=SEEDS)
+def test_nearest_leaves_rotations_and_sizes_alone(d, seed):
+    rng = np.random.default_rng(seed)
+    R = rotations(d, 5, rng)
+    assert_allclose(nearest(R), R, rtol=0, atol=100 * EPS)
+    sizes = 10.0 ** rng.integers(-100, 100, 5)
+    assert_allclose(nearest(sizes[:, None, None] * R), R, rtol=0, atol=100 * EPS)
+
+
+@every_dimension
+@given(seed=SEEDS)
+def test_nearest_turns_with_its_argument(d, seed):
+    rng = np.random.default_rng(seed)
+    C, (A, B) = rng.standard_normal((d, d)), rotations(d, 2, rng)
+    spread = np.linalg.svd(C, compute_uv=False)
+    # unique, and conditioned by, the least that one pair of axes is held together
+    hold = spread[-2] + np.sign(det(C)) * spread[-1]
+    assert_allclose(nearest(A @ C @ B), A @ nearest(C) @ B, rtol=0, atol=100 * EPS * spread[0] / hold)
+
+
+@every_dimension
+def test_nearest_works_in_batches_of_any_shape(d):
+    C = np.random.default_rng(0).standard_normal((4, 5, d, d))
+    batch = nearest(C)
+    assert_rotations(batch)
+    for i in range(4):
+        for j in range(5):
+            assert_array_equal(batch[i, j], nearest(C[i, j]))
+
+
+# -- the exponential --
+
+
+@every_dimension
+@given(seed=SEEDS, angle=st.sampled_from([0.0, 1e-300, 1e-12, 1e-5, 0.1, 1.0, np.pi, 5.0, 2 * np.pi, 20.0]))
+def test_the_exponential_is_that_of_matrices(d, seed, angle):
+    X = skew(np.random.default_rng(seed).standard_normal((d, d)))
+    X *= angle * np.sqrt(2) / norm(X)
+    assert_rotations(exponential(X))
+    assert_allclose(exponential(X), expm(X), rtol=0, atol=100 * EPS * (1 + angle))
+    assert_allclose(exponential(X) @ exponential(-X), np.eye(d), rtol=0, atol=100 * EPS)
+
+
+@every_dimension
+def test_the_exponential_works_in_batches(d):
+    X = skew(np.random.default_rng(0).standard_normal((3, 4, d, d)))
+    assert_allclose(exponential(X), [[expm(x) for x in row] for row in X], rtol=0, atol=100 * EPS)
+
+
+def test_skew_is_the_antisymmetric_part():
+    C = np.random.default_rng(0).standard_normal((5, 3, 3))
+    S = skew(C)
+    assert_array_equal(S, -np.swapaxes(S, 1, 2))
+    symmetric = C - S
+    assert_allclose(symmetric, np.swapaxes(symmetric, 1, 2), rtol=0, atol=4 * EPS * np.abs(C).max())
+
+
+# -- the climb --
+
+
+def random_form(n, d, rank, rng):
+    """A positive semidefinite form of the given rank on (n, d, d) arrays."""
+    B = rng.standard_normal((n * d * d, rank))
+    return lambda x: (B @ (B.T @ x.ravel())).reshape(x.shape)
+
+
+def rigid_form(points):
+    clouds = Observations.from_array(points).clouds
+    return RigidSystem(clouds, points.shape[1]).operator
+
+
+def chain(n, d, overlap, seed=0):
+    """Clouds in a row, each sharing a few landmarks with the next only; noisy, so that they pull."""
+    rng = np.random.default_rng(seed)
+    step = 8
+    m = step * n + overlap
+    template = rng.standard_normal((m, d)) + np.arange(m)[:, None] / step * np.eye(d)[0]
+    points = np.full((n, m, d), np.nan)
+    for t in range(n):
+        seen = slice(t * step, (t + 1) * step + overlap)
+        noisy = template[seen] + 0.05 * rng.standard_normal(template[seen].shape)
+        points[t, seen] = noisy @ random_rotation(d, rng).T
+    return points
+
+
+def assert_stationary(operator, end):
+    """No turn of any cloud, seen by differences of f, has a slope."""
+    R, rng = end.rotations, np.random.default_rng(0)
+    pull = np.abs(operator(R)).max()
+    h = EPS ** (1 / 3)
+    for _ in range(10):
+        X = skew(rng.standard_normal(R.shape))
+        X /= norm(X)
+        values = [np.vdot(moved, operator(moved)) for moved in (R @ exponential(h * X), R @ exponential(-h * X))]
+        # rounding of f, and h^3 times a third derivative of at most a few times the pull on all clouds
+        tolerance = 100 * EPS * abs(end.value) + 10 * h**3 * pull * len(R)
+        assert abs(values[0] - values[1]) <= tolerance
+    gradient = skew(np.swapaxes(R, 1, 2) @ operator(R))
+    assert np.abs(gradient).max() <= 1e-9 * pull
+
+
+def assert_never_falls(operator, start, end):
+    values = [np.vdot(start, operator(start))]
+    values += [climb(operator, start, max_iterations=k).value for k in range(1, min(end.iterations, 40) + 1)]
+    assert np.diff(values).min(initial=0.0) >= -10 * EPS * abs(values[-1])
+    assert end.value >= values[-1] - 10 * EPS * abs(values[-1])
+
+
+@every_dimension
+@given(seed=SEEDS, n=st.integers(1, 8), share=st.floats(0.0, 1.0))
+def test_the_climb_never_falls_and_ends_at_the_top_of_any_form(d, seed, n, share):
+    rng = np.random.default_rng(seed)
+    operator = random_form(n, d, 1 + int(share * (n * d * d - 1)), rng)
+    start = rotations(d, n, rng)
+    end = climb(operator, start)
+    assert end.ending is Ending.CONVERGED
+    assert_rotations(end.rotations)
+    assert end.value == pytest.approx(np.vdot(end.rotations, operator(end.rotations)), rel=100 * EPS)
+    assert_never_falls(operator, start, end)
+    assert_stationary(operator, end)
+
+
+@every_dimension
+@given(seed=SEEDS)
+def test_the_climb_ends_at_the_top_of_rigid_forms(d, seed):
+    operator = rigid_form(scene(n=6, m=25, d=d, hidden=0.2, seed=seed)[0])
+    start = rotations(d, 6, np.random.default_rng(seed))
+    end = climb(operator, start)
+    assert end.ending is Ending.CONVERGED
+    assert_rotations(end.rotations)
+    assert_never_falls(operator, start, end)
+    assert_stationary(operator, end)
+
+
+@every_dimension
+@pytest.mark.parametrize("overlap", [4, 6])
+def test_a_chain_needs_newton_and_gets_to_the_top(d, overlap, monkeypatch):
+    n = 25
+    operator = rigid_form(chain(n, d, overlap))
+    start = rotations(d, n, np.random.default_rng(1))
+    end = climb(operator, start, max_iterations=300)
+    assert end.ending is Ending.CONVERGED
+    assert_never_falls(operator, start, end)
+    assert_stationary(operator, end)
+    monkeypatch.setattr(kernelgpa.rotations, "_newton_step", lambda *_: None)
+    plain = climb(operator, start, max_iterations=300)
+    assert plain.ending is Ending.LIMIT
+
+
+@every_dimension
+def test_clouds_that_are_rigid_copies_reach_the_most_there_is(d):
+    points = scene(n=5, m=20, d=d, hidden=0.0, bend=0.0)[0]
+    operator = rigid_form(points)
+    start = rotations(d, 5, np.random.default_rng(3))
+    # from a random start the climb can end on a lower top, so one near the truth is used
+    truth = np.array([np.linalg.lstsq(*(p - p.mean(axis=0) for p in (q, points[0])), rcond=None)[0].T for q in points])
+    end = climb(operator, nearest(truth + 0.2 * start))
+    energy = sum(norm(p - p.mean(axis=0)) ** 2 for p in points)
+    assert end.value == pytest.approx(energy, rel=100 * EPS)
+    assert_allclose(end.rotations @ np.swapaxes(end.rotations[:1], 1, 2), truth, rtol=0, atol=1e-9)
+
+
+@every_dimension
+def test_a_climb_that_is_cut_short_says_so(d):
+    rng = np.random.default_rng(0)
+    operator, start = random_form(6, d, 12, rng), rotations(d, 6, rng)
+    end = climb(operator, start, max_iterations=2)
+    assert end.ending is Ending.LIMIT
+    assert end.iterations == 2
+    assert end.value == pytest.approx(np.vdot(end.rotations, operator(end.rotations)), rel=100 * EPS)
+
+
+@every_dimension
+def test_the_top_is_recognised_at_once(d):
+    rng = np.random.default_rng(0)
+    operator = random_form(5, d, 15, rng)
+    end = climb(operator, rotations(d, 5, rng))
+    again = climb(operator, end.rotations)
+    assert again.ending is Ending.CONVERGED
+    assert again.iterations <= kernelgpa.rotations.PATIENCE + 1
+    assert again.value == pytest.approx(end.value, rel=10 * EPS)
+
+
+def test_a_form_without_pull_leaves_everything_as_it_is():
+    start = rotations(3, 4, np.random.default_rng(0))
+    end = climb(np.zeros_like, start)
+    assert end.ending is Ending.CONVERGED
+    assert end.iterations == 0
+    assert_array_equal(end.rotations, start)
+
+
+@every_dimension
+@given(seed=SEEDS)
+def test_the_start_is_not_changed(d, seed):
+    rng = np.random.default_rng(seed)
+    start = rotations(d, 4, rng)
+    before = start.copy()
+    climb(random_form(4, d, 8, rng), start)
+    assert_array_equal(start, before)
+
+
+# -- what the climb asks of a form --
+
+
+@every_dimension
+@given(seed=SEEDS)
+def test_rigid_forms_are_symmetric_and_positive(d, seed):
+    operator = rigid_form(scene(n=5, m=25, d=d, hidden=0.3, seed=seed)[0])
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal((2, 5, d, d))
+    size = norm(operator(x)) * norm(y) + norm(operator(y)) * norm(x)
+    assert abs(np.vdot(x, operator(y)) - np.vdot(operator(x), y)) <= 100 * EPS * size
+    assert np.vdot(x, operator(x)) >= -100 * EPS * size

@@ -1,0 +1,140 @@
+"""Maps that stay faithful, scores that see a collapse, weights that see wrong matches: on simulated livers.
+
+Smaller than the scenes of benchmarks/trust.py, which has the figures.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics import average_precision_score
+
+from kernelgpa import InvalidSetting, KernelGPA, RigidGPA, metrics, selection, simulate, uncertainty
+from kernelgpa.robust import FAINTEST, LOSSES
+
+SCENES = [(0.0, 0.0), (0.3, 0.0), (0.0, 1.0), (0.3, 1.0)]
+every_scene = pytest.mark.parametrize(("hidden", "noise"), SCENES)
+
+
+@cache
+def liver(hidden, noise):
+    return simulate.liver(clouds=24, landmarks=100, hidden=hidden, noise=noise, deformation="arap", vertices=602)
+
+
+def map_error(places, truth):
+    a, b = places - places.mean(axis=0), truth - truth.mean(axis=0)
+    left, _, right = np.linalg.svd(a.T @ b)
+    return np.sqrt(np.mean(np.sum((a @ left @ right - b) ** 2, axis=1)))
+
+
+def sensor_rms(gpa, scene):
+    points = scene.surfaces[:, np.setdiff1d(np.arange(602), scene.landmarks)]
+    return np.sqrt(np.mean(metrics.sensor_error(gpa.transform_clouds(points), gpa.jacobians(points)) ** 2))
+
+
+def exchanged(points, share):
+    rng = np.random.default_rng(0)
+    points, wrong = points.copy(), np.zeros(points.shape[:2], dtype=bool)
+    for t in range(len(points)):
+        seen = np.flatnonzero(~np.isnan(points[t, :, 0]))
+        chosen = rng.permutation(seen)[: round(share * len(seen))]
+        points[t, chosen] = points[t, np.roll(chosen, 1)]
+        wrong[t, chosen] = True
+    return points, wrong
+
+
+@every_scene
+def test_the_default_map_is_as_good_as_the_rigid_one_whatever_the_settings(hidden, noise):
+    scene = liver(hidden, noise)
+    rigid = map_error(RigidGPA().fit(scene.points).map_, scene.template)
+    for bandwidth in (0.1, 0.5, 1.5):
+        for smoothing in (1e-4, 1e-2, 1.0):
+            gpa = KernelGPA(bandwidth=bandwidth, smoothing=smoothing).fit(scene.points)
+            assert map_error(gpa.map_, scene.template) <= 1.2 * rigid
+
+
+def test_the_papers_map_collapses_where_the_default_does_not_and_only_the_sensor_error_sees_it():
+    scene = liver(0.3, 1.0)
+    settings = {"bandwidth": 1.0, "smoothing": 1e-4}
+    paper, default = KernelGPA(**settings, modes="paper").fit(scene.points), KernelGPA(**settings).fit(scene.points)
+    sound = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="paper").fit(scene.points)
+    assert map_error(paper.map_, scene.template) > 5 * map_error(default.map_, scene.template)
+    in_the_map = [metrics.consistency(g.transform_clouds(scene.surfaces)).mean() for g in (paper, sound)]
+    assert in_the_map[0] < in_the_map[1]  # the paper's score prefers the collapse
+    assert sensor_rms(paper, scene) > 3 * sensor_rms(sound, scene)
+
+
+@every_scene
+def test_tuning_lands_near_the_best_of_the_grid(hidden, noise):
+    scene = liver(hidden, noise)
+    grid = {"bandwidth": (0.1, 0.5), "smoothing": (1e-2, 1e-1, 10.0)}
+    tuned = selection.tune(scene.points, grid=grid, folds=5, rounds=1).best
+    trials = [
+        KernelGPA(bandwidth=b, smoothing=s).fit(scene.points) for b in grid["bandwidth"] for s in grid["smoothing"]
+    ]
+    assert sensor_rms(tuned, scene) <= 1.1 * min(sensor_rms(gpa, scene) for gpa in trials)
+    assert map_error(tuned.map_, scene.template) <= 1.1 * min(map_error(g.map_, scene.template) for g in trials)
+
+
+@pytest.mark.parametrize("loss", ["geman-mcclure", "tukey"])
+@pytest.mark.parametrize(("hidden", "noise"), [(0.0, 0.0), (0.3, 1.0)])
+def test_wrong_matches_are_found_and_do_no_harm(hidden, noise, loss):
+    scene = liver(hidden, noise)
+    clean = KernelGPA(bandwidth=0.5, robust=loss).fit(scene.points)
+    points, wrong = exchanged(scene.points, 0.2)
+    gpa = KernelGPA(bandwidth=0.5, robust=loss).fit(points)
+    seen = ~np.isnan(points[:, :, 0])
+    assert average_precision_score(wrong[seen], gpa.residuals_[seen]) >= 0.98
+    assert map_error(gpa.map_, scene.template) <= 1.15 * map_error(clean.map_, scene.template)
+    assert sensor_rms(gpa, scene) <= 1.15 * sensor_rms(clean, scene)
+    first = gpa.suspicions(int(wrong.sum()))
+    assert np.mean([wrong[one.cloud, one.landmark] for one in first]) > 0.95
+    assert np.nanmax(gpa.weights_) <= 1
+    assert gpa.weights_[seen].min() >= FAINTEST
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_robust_fit_of_exact_copies_is_exact(loss):
+    scene = simulate.liver(clouds=5, landmarks=40, bend=0.0, vertices=202)
+    gpa = KernelGPA(robust=loss).fit(scene.points)
+    assert map_error(gpa.map_, scene.template) < 1e-8 * 200
+    assert_allclose(gpa.weights_, 1, atol=1e-9)
+
+
+def test_an_unknown_loss_is_refused():
+    with pytest.raises(InvalidSetting, match="robust is 'cauchy'; expected one of huber, tukey, geman-mcclure"):
+        KernelGPA(robust="cauchy").fit(liver(0.0, 0.0).points)
+
+
+def test_known_accuracy_of_observations_improves_the_map():
+    scene = liver(0.0, 0.0)
+    rng = np.random.default_rng(0)
+    deviation = np.where(rng.random(scene.points.shape[:2]) < 0.5, 0.5, 5.0)
+    points = scene.points + deviation[:, :, None] * rng.standard_normal(scene.points.shape)
+    weights = deviation**-2 / np.mean(deviation**-2)
+    plain, weighted = (
+        map_error(KernelGPA(bandwidth=0.5).fit(points, weights=w).map_, scene.template) for w in (None, weights)
+    )
+    assert weighted <= 0.8 * plain
+
+
+@every_scene
+def test_regions_cover_what_they_claim(hidden, noise):
+    scene = liver(hidden, noise)
+    points = scene.points
+    order, levels = np.random.default_rng(0).permutation(100), (0.5, 0.9, 0.95)
+    hits, count = np.zeros(3), 0
+    for i in range(4):  # every landmark is held out once
+        out = np.zeros(100, dtype=bool)
+        out[order[i::4]] = True
+        known = uncertainty(selection.cross_validate(KernelGPA(bandwidth=0.5), points[:, ~out], folds=15))
+        placed = known.validation.fitted.transform_clouds(points[:, out])
+        off = np.linalg.norm(placed - metrics.mean_of_others(placed), axis=2)
+        for t in range(len(points)):
+            ok = np.isfinite(off[t])
+            hits += [np.sum(off[t, ok] <= known.radius(points[t, out][ok], t, level)) for level in levels]
+            count += ok.sum()
+    assert np.all(np.abs(hits / count - levels) <= [0.05, 0.03, 0.025])
