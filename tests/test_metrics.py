@@ -37,3 +37,43 @@ def test_a_shrinking_map_scores_better_which_is_why_it_is_not_the_only_score(fac
 def test_wrong_shapes_are_refused():
     with pytest.raises(InvalidObservations, match="expected \\(clouds, points, dimension\\)"):
         metrics.consistency(np.zeros((3, 2)))
+
+
+def warped(seed):
+    rng = np.random.default_rng(seed)
+    clouds = rng.standard_normal((5, 8, 3))
+    clouds[rng.random((5, 8)) < 0.3] = np.nan
+    return clouds, rng.standard_normal((5, 8, 3, 3)) + 3 * np.eye(3)
+
+
+@given(st.integers(0, 1000))
+def test_sensor_error_is_the_disagreement_with_the_others_taken_back(seed):
+    clouds, jacobians = warped(seed)
+    errors = metrics.sensor_error(clouds, jacobians)
+    for j in range(8):
+        seen = np.flatnonzero(~np.isnan(clouds[:, j, 0]))
+        if len(seen) < 2:
+            assert np.isnan(errors[j])
+            continue
+        squares = []
+        for t in seen:
+            others = np.mean([clouds[u, j] for u in seen if u != t], axis=0)
+            squares.append(np.sum(np.linalg.solve(jacobians[t, j], clouds[t, j] - others) ** 2))
+        assert_allclose(errors[j], np.sqrt(np.mean(squares)), rtol=1e-10)
+
+
+@given(st.integers(0, 100), st.floats(0.01, 100))
+def test_no_scaling_of_the_map_changes_the_sensor_error(seed, factor):
+    clouds, jacobians = warped(seed)
+    plain = metrics.sensor_error(clouds, jacobians)
+    assert_allclose(metrics.sensor_error(factor * clouds, factor * jacobians), plain, rtol=1e-9)
+
+
+def test_a_warp_that_flattens_space_scores_infinity():
+    clouds, jacobians = warped(0)
+    clouds[:2, 0] = 1.0
+    clouds[1, 0] = 2.0
+    jacobians[0, 0] = np.diag([1.0, 1.0, 0.0])
+    assert metrics.sensor_error(clouds, jacobians)[0] == np.inf
+    with pytest.raises(InvalidObservations, match="one a point"):
+        metrics.sensor_error(clouds, jacobians[:, :3])

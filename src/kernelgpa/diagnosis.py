@@ -152,10 +152,13 @@ def _no_gap(gpa: Any) -> list[Finding]:
 
 
 def _collapsed(gpa: Any) -> list[Finding]:
-    stretch = np.array([np.linalg.svd(warp.affine[0], compute_uv=False) for warp in gpa.warps_])
     rank = int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0]))
-    factors = getattr(gpa, "factors_", np.ones(len(stretch)))
-    middle = np.median(stretch[:, :rank] / factors[:, None], axis=0)
+    factors = getattr(gpa, "factors_", np.ones(len(gpa.warps_)))
+    stretch = [
+        np.linalg.svd(warp.jacobian(one.points), compute_uv=False)[:, :rank] / factor
+        for warp, one, factor in zip(gpa.warps_, gpa.observations_.clouds, factors, strict=True)
+    ]
+    middle = np.median(np.concatenate(stretch), axis=0)
     worst = float(min(middle.min(), 1 / middle.max()))
     if worst > SHRUNK:
         return []

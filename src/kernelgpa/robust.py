@@ -8,8 +8,8 @@ an observation would have if its cloud had been fitted without it (theory, eq. 1
     geman-mcclure   (c^2 / (c^2 + r^2))^2         c = 3 sigma
 
 sigma is the spread of the good observations, from the median of all residuals: half of them may be
-wrong.  c is never less than the median distance of the clouds from the map after a rigid motion: what lies
-within that does no more harm to the map than the deformation itself.  The first solve is wrong wherever
+wrong.  c is never less than twice the median distance of the clouds from the map after a rigid motion: what
+lies within that does no more harm to the map than the deformation itself.  The first solve is wrong wherever
 wrong matches are many, so c starts large enough for nine observations in ten and shrinks by 0.6 from
 solve to solve until it reaches its value.
 """
@@ -26,8 +26,9 @@ from .frames import Array
 
 SHRINK = 0.6
 FIRST_SHARE = 0.9  # of the observations that the first scale takes in
+HARMLESS = 2.0  # median rigid distances: no scale is smaller
 FAINTEST = 1e-6  # a weight is never less, so that every observation keeps a residual
-SETTLED = 1e-3  # root mean square change of the weights that ends the iteration
+SETTLED = 1e-2  # root mean square change of the weights that ends the iteration
 MOST_ROUNDS = 60
 
 
@@ -76,7 +77,9 @@ class Annealing:
         return np.maximum(self._weight(residuals / self._scale), FAINTEST)
 
     def _shrink(self, residuals: Array, rigid: Array) -> None:
-        last = max(self._tuning * spread(residuals, self._dimension), float(np.nanmedian(rigid)), self._rounding)
+        last = max(
+            self._tuning * spread(residuals, self._dimension), HARMLESS * float(np.nanmedian(rigid)), self._rounding
+        )
         first = float(np.nanquantile(residuals, FIRST_SHARE))
         self._scale = max(last, first if np.isinf(self._scale) else SHRINK * self._scale)
         self.arrived = self._scale == last

@@ -26,6 +26,7 @@ Operator = Callable[[Array], Array]  # (n, d, d) -> (n, d, d)
 
 CONVERGED_SLOPE = 1e-13  # gradient as a share of the form's pull, where rounding begins
 SLOW = 0.3  # an alternation step that leaves more of the gradient than this calls for Newton
+SHARES = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of a Newton step, until one does not lower f
 PATIENCE = 5  # steps without a smaller gradient before rounding is taken to have the word
 
 
@@ -86,14 +87,19 @@ def _alternation_step(operator: Operator, image: Array) -> tuple[Array, Array]:
 
 
 def _newton_step(operator: Operator, rotations: Array, image: Array, gradient: Array) -> tuple[Array, Array] | None:
-    """R exp(X) with X the maximiser of the second-order model, or None if it has none or that lowers f."""
+    """R exp(X) with X the maximiser of the second-order model or a share of it, or None if all lower f.
+
+    Every X points uphill, so a share that is small enough does not lower f; far from the top, or along
+    directions that hardly curve, the whole X often does.
+    """
     step = _newton_direction(operator, rotations, image, gradient)
-    if not step.any():
-        return None
-    moved = nearest(rotations @ exponential(step))
-    moved_image = operator(moved)
-    rounding = 1e-15 * abs(np.vdot(rotations, image))
-    return (moved, moved_image) if np.vdot(moved, moved_image) >= np.vdot(rotations, image) - rounding else None
+    value = float(np.vdot(rotations, image))
+    for share in SHARES if step.any() else ():
+        moved = nearest(rotations @ exponential(share * step))
+        moved_image = operator(moved)
+        if np.vdot(moved, moved_image) >= value - 1e-15 * abs(value):
+            return moved, moved_image
+    return None
 
 
 def _newton_direction(operator: Operator, rotations: Array, image: Array, gradient: Array) -> Array:

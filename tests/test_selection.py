@@ -1,0 +1,162 @@
+"""Folds, cross-validation, tuning: honest, repeatable, the same for every method."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from conftest import scene
+from kernelgpa import (
+    TPSGPA,
+    AffineGPA,
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPA,
+    RigidGPA,
+    selection,
+)
+from shared_data import load
+
+MODELS = [
+    RigidGPA(),
+    RigidGPA(scaling=True),
+    AffineGPA(),
+    TPSGPA(control_points=3),
+    KernelGPA(),
+    KernelGPA(inducing=12),
+]
+every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
+
+
+def test_the_authors_cross_validation_error_is_reproduced(dimension):
+    data = load(f"golden/authors_d{dimension}.npz")
+    points = np.where(data["visible"][:, :, None], data["points"], np.nan)
+    model = KernelGPA(bandwidth=0.3, smoothing=0.05, modes="paper")
+    result = selection.cross_validate(model, points, folds=10)
+    assert_allclose(result.cve, data["KERNEL_cve"][0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(modes="paper"), AffineGPA(modes=5)], ids=repr)
+def test_predictions_are_those_of_a_fit_that_never_saw_the_fold(model):
+    points, _ = scene(n=5, m=24, seed=3, hidden=0.1)
+    result = selection.cross_validate(model, points, folds=6)
+    for i in range(6):
+        out = np.arange(i, 24, 6)
+        gpa = model.fit(np.delete(points, out, axis=1))
+        expected = gpa.transform_clouds(points[:, out])
+        assert_allclose(result.predictions[:, out], expected, rtol=0, atol=1e-7)
+        assert_allclose(
+            result.jacobians[:, out],
+            np.where(np.isnan(expected)[..., None], np.nan, gpa.jacobians(points[:, out])),
+            atol=1e-7,
+        )
+
+
+@every_model
+@pytest.mark.parametrize("folds", [4, "leave-one-out", "regions"])
+def test_every_observation_is_tested_once(model, folds):
+    points, _ = scene(n=5, m=30, seed=1, hidden=0.1)
+    result = selection.cross_validate(model, points, folds=folds)
+    assert np.array_equal(np.isnan(result.predictions), np.isnan(points))
+    assert np.isfinite(result.cve)
+    assert result.sensor_rms > 0
+
+
+def test_folds_can_be_given_by_name_and_in_threads():
+    points, _ = scene(n=5, m=30, seed=1, hidden=0.0)
+    lists = [list(range(i, 30, 4)) for i in range(4)]
+    by_number = selection.cross_validate(KernelGPA(), points, folds=4)
+    by_list = selection.cross_validate(KernelGPA(), points, folds=lists, n_jobs=2)
+    assert np.array_equal(by_list.predictions, by_number.predictions)
+
+
+def test_deforming_clouds_are_predicted_better_by_warps_that_bend():
+    points, _ = scene(n=8, m=60, seed=2, bend=0.1, hidden=0.1)
+    scores = [
+        selection.cross_validate(model, points, folds=6).sensor_rms
+        for model in (RigidGPA(), AffineGPA(), KernelGPA(bandwidth=1.0, smoothing=0.01))
+    ]
+    assert scores[0] > scores[1] > scores[2]
+
+
+def test_tuning_returns_the_best_of_all_it_tried_and_the_same_twice():
+    points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.1)
+    grid = {"bandwidth": (0.25, 1.0), "smoothing": (1e-3, 1.0)}
+    seen = []
+    tuning = selection.tune(
+        points, grid=grid, folds=4, rounds=1, progress=lambda done, _of, trial: seen.append((done, trial))
+    )
+    again = selection.tune(points, grid=grid, folds=4, rounds=1)
+    scores = [trial.sensor_rms for trial in tuning.trials]
+    assert [trial.sensor_rms for trial in again.trials] == scores
+    assert [done for done, _ in seen] == list(range(1, len(scores) + 1))
+    assert len(scores) > 4  # the fine round looked between the coarse ones
+    best = min(tuning.trials, key=lambda trial: trial.sensor_rms)
+    assert {name: getattr(tuning.best, name) for name in grid} == best.settings == tuning.settings
+    assert_allclose(selection.cross_validate(tuning.best, points, folds=4).sensor_rms, best.sensor_rms, rtol=1e-9)
+
+
+def test_families_compete():
+    points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.0)
+    tuning = selection.tune(
+        points,
+        grid=[
+            (AffineGPA(), {"modes": ("auto",)}),
+            (KernelGPA(), {"kernel": ("gaussian", "matern52"), "bandwidth": (1.0,)}),
+        ],
+        folds=4,
+        rounds=0,
+    )
+    assert isinstance(tuning.best, KernelGPA)
+    assert len(tuning.trials) == 3
+
+
+def test_a_setting_that_cannot_be_computed_scores_infinity_and_says_why():
+    points, _ = scene(n=4, m=30, hidden=0.0)
+    tuning = selection.tune(points, grid={"smoothing": (1e-18, 0.1), "bandwidth": (8.0,)}, folds=3, rounds=0)
+    assert tuning.trials[0].sensor_rms == np.inf
+    assert "raise smoothing" in tuning.trials[0].failure
+    assert tuning.best.smoothing == 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"folds": 41}, "folds is 41; with 40 landmarks"),
+        ({"folds": 1}, "folds is 1"),
+        ({"folds": "some"}, "folds is 'some'"),
+        ({"grid": {"width": (1.0,)}}, "KernelGPA has kernel, bandwidth"),
+        ({"grid": {}}, "grid names nothing"),
+        ({"grid": {"smoothing": (-1.0,)}}, "smoothing is -1.0"),
+        ({"weights": np.full(40, -1.0)}, "weights are finite and not negative"),
+    ],
+    ids=str,
+)
+def test_bad_requests_are_explained(arguments, words):
+    error = InvalidObservations if "weights" in arguments else InvalidSetting
+    with pytest.raises(error, match=words):
+        selection.tune(scene()[0], **arguments)
+
+
+def test_one_cloud_cannot_be_tuned():
+    with pytest.raises(InvalidObservations, match="at least 2 are needed"):
+        selection.tune(scene()[0][:1])
+
+
+def test_a_fold_that_leaves_a_cloud_too_little_is_named():
+    points, _ = scene(n=4, m=12, hidden=0.0)
+    points[2, 6:] = np.nan
+    with pytest.raises(InvalidSetting, match="leaves cloud 2 with"):
+        selection.cross_validate(AffineGPA(), points, folds=3)
+
+
+def test_tuning_real_faces_prefers_a_map_that_has_not_collapsed():
+    from kernelgpa.frames import farthest_points
+
+    vertices = load("data/faces.npz")["vertices"].astype(np.float64)
+    points = vertices[:, farthest_points(vertices[0], 80)]
+    best = selection.tune(
+        points, grid={"bandwidth": (0.25, 1.0), "smoothing": (1e-4, 1e-2, 1.0)}, folds=5, rounds=0
+    ).best
+    assert not [finding for finding in best.diagnose() if finding.kind in ("collapsed map", "folds")]
