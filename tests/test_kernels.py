@@ -72,7 +72,7 @@ def test_the_value_at_distance_0_is_1(name):
 def test_values_fall_with_distance_and_stay_between_0_and_1(name, r):
     values = POSITIVE[name].value(np.sort(r))
     assert values.min() >= 0
-    assert values.max() <= 1
+    assert values.max() <= 1 + 2 * EPS
     assert np.diff(values).max() <= 2 * EPS
 
 
@@ -123,7 +123,7 @@ def test_the_gradient_is_that_of_the_value(name, seed, sigma, d):
         ahead[:, j] += step
         behind[:, j] -= step
         change = gram(kernel, ahead, centres, sigma) @ weights - gram(kernel, behind, centres, sigma) @ weights
-        size = np.abs(gram(kernel, x, centres, sigma)).max() * np.abs(weights).sum()
+        size = max(np.abs(gram(kernel, x, centres, sigma)).max(), 1.0) * np.abs(weights).sum()
         # rounding EPS / step, and step^2 times a third derivative of at most about (1 / shortest length)^3
         shortest = min(sigma / 5, nearest)
         tolerance = size * (10 * EPS / step + 10 * step**2 / shortest**3)
@@ -179,7 +179,7 @@ def test_an_unknown_kernel_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize("kernel", [3, None, [1.0]], ids=repr)
 def test_a_kernel_is_a_name_a_kernel_or_a_function(kernel):
-    with pytest.raises(InvalidSetting, match=f"kernel is a {type(kernel).__name__}; expected a name"):
+    with pytest.raises(InvalidSetting, match="expected a name, a kernel or a function"):
         as_kernel(kernel)
 
 

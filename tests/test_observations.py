@@ -374,7 +374,7 @@ def test_arrays_of_another_shape_are_refused(shape):
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_one_cloud_is_not_enough(n):
-    parts = (f"{n} cloud(s)", "at least 2")
+    parts = (f"clouds: found {n}", "at least 2")
     assert_refused(InvalidObservations, parts, Observations.from_array, faces()[:n])
     pairs = [(cloud, range(6)) for cloud in faces()[:n]]
     assert_refused(InvalidObservations, parts, Observations.from_clouds, pairs)
@@ -544,4 +544,4 @@ def test_a_name_alone_is_not_a_list_of_names():
 
 def test_one_cloud_cannot_be_left_over():
     observations = Observations.from_array(faces(), clouds=CLOUDS)
-    assert_refused(InvalidObservations, ("1 cloud(s)",), observations.without, ["ann", "bob"])
+    assert_refused(InvalidObservations, ("clouds: found 1",), observations.without, ["ann", "bob"])

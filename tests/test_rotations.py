@@ -185,7 +185,7 @@ def assert_never_falls(values):
 
 @every_dimension
 @given(seed=SEEDS, n=st.integers(1, 8), share=st.floats(0.0, 1.0))
-def test_the_climb_never_falls_and_ends_at_the_top_of_any_form(d, seed, n, share):
+def test_the_climb_never_falls_and_ends_where_no_form_has_a_slope(d, seed, n, share):
     rng = np.random.default_rng(seed)
     operator = random_form(n, d, 1 + int(share * (n * d * d - 1)), rng)
     start = rotations(d, n, rng)
@@ -199,7 +199,7 @@ def test_the_climb_never_falls_and_ends_at_the_top_of_any_form(d, seed, n, share
 
 @every_dimension
 @given(seed=SEEDS)
-def test_the_climb_ends_at_the_top_of_rigid_forms(d, seed):
+def test_the_climb_ends_where_rigid_forms_have_no_slope(d, seed):
     operator = rigid_form(scene(n=6, m=25, d=d, hidden=0.2, seed=seed)[0])
     start = rotations(d, 6, np.random.default_rng(seed))
     end, values = climb_watched(operator, start)
@@ -211,7 +211,7 @@ def test_the_climb_ends_at_the_top_of_rigid_forms(d, seed):
 
 @every_dimension
 @pytest.mark.parametrize("overlap", [4, 6])
-def test_a_chain_needs_newton_and_gets_to_the_top(d, overlap, monkeypatch):
+def test_a_chain_needs_newton_and_with_it_gets_to_the_end(d, overlap, monkeypatch):
     n = 15
     operator = rigid_form(chain(n, d, overlap))
     start = rotations(d, n, np.random.default_rng(1))

@@ -188,10 +188,13 @@ def _require_function_of_distance(function: Callable[[Array], Array]) -> None:
             f"kernel: the function fails on an array of distances ({error}); it must take an array of "
             "distance / sigma and return one value for each entry"
         ) from error
-    if whole.shape != probe.shape or not np.array_equal(whole[:1], part) or not np.isfinite(whole).all():
+    if whole.shape != probe.shape or not np.array_equal(whole[:1], part, equal_nan=True):
         raise InvalidSetting(
-            "kernel: the function must return one finite value for each entry of an array of distance / sigma"
+            f"kernel: for an array of shape {probe.shape} the function returns shape {whole.shape}; it must return one "
+            "value for each entry of an array of distance / sigma, whatever the others are"
         )
+    if not np.isfinite(whole).all():
+        raise InvalidSetting(f"kernel: at distance / sigma = {probe[~np.isfinite(whole)][0]} its value is not finite")
 
 
 def gram(

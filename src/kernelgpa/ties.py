@@ -2,8 +2,9 @@
 
 Two groups of clouds are tied when the landmarks that both saw span as many dimensions as one of
 the groups does: then an affine map carries that group onto the other.  In a body four shared
-landmarks not in one plane do it, for a flat group three not on a line.  Untied groups give the
-cost extra null directions and a wrong map without any other sign.
+landmarks not in one plane do it, for a flat group three not on a line.  Several groups can also be tied
+only all together, in a ring: then the maps that agree on every shared landmark are one.  Untied groups
+give the cost extra null directions and a wrong map without any other sign.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import WeaklyTied
-from .frames import Array, IndexArray, frame_of
+from .frames import FLAT, ROUNDING, Array, Frame, IndexArray, frame_of, orthonormal_affine
 from .observations import Observations
 
 
@@ -33,7 +34,7 @@ class Group:
 def require_tied(observations: Observations) -> None:
     """An error that lists the groups unless all clouds are tied."""
     groups = tied_groups(observations)
-    if len(groups) == 1:
+    if len(groups) == 1 or _tied_together(groups):
         return
     names = [[observations.names[t] for t in group.members] for group in groups]
     shared = np.intersect1d(groups[0].landmarks, groups[1].landmarks)
@@ -104,6 +105,39 @@ def _carried(
     order = np.argsort(landmarks)
     carried_resolution = moving.resolution * float(np.linalg.norm(affine[:-1], 2)) / frame.size
     return Group(members, landmarks[order], points[order], max(fixed.resolution, carried_resolution))
+
+
+def _tied_together(groups: list[Group]) -> bool:
+    """Whether affine maps of the groups that agree on every shared landmark must agree everywhere.
+
+    With the map of the fullest group held at zero, those of the others solve a homogeneous system, one row
+    for each time that a landmark is seen again; they are tied if it has no solution but zero.
+    """
+    fullest = max(range(len(groups)), key=lambda g: groups[g].rank())
+    frames = [frame_of(group.points, group.resolution) for group in groups]
+    values = [_affine_functions(group, frame) for group, frame in zip(groups, frames, strict=True)]
+    values[fullest] = values[fullest][:, :0]
+    ends = np.cumsum([value.shape[1] for value in values])
+    seen = np.concatenate([group.landmarks for group in groups])
+    system = np.zeros((len(seen) - len(np.unique(seen)), ends[-1]))
+    if len(system) < ends[-1]:
+        return False
+    rows, latest = iter(system), dict[int, tuple[slice, Array]]()
+    for group, value, end in zip(groups, values, ends, strict=True):
+        own = slice(end - value.shape[1], end)
+        for landmark, entries in zip(group.landmarks.tolist(), value, strict=True):
+            if landmark in latest:
+                other, before = latest[landmark]
+                row = next(rows)
+                row[own], row[other] = entries, -before
+            latest[landmark] = own, entries
+    spread = np.linalg.svd(system, compute_uv=False)
+    rounding = max(group.resolution / frame.size for group, frame in zip(groups, frames, strict=True))
+    return bool(spread[-1] > (FLAT + ROUNDING * np.sqrt(len(system)) * rounding) * spread[0])
+
+
+def _affine_functions(group: Group, frame: Frame) -> Array:  # (g, rank + 1), orthonormal
+    return orthonormal_affine(frame.to_unit(group.points), np.ones(len(group.points)), frame.rank).columns
 
 
 def _short(names: list[object]) -> str:
