@@ -71,7 +71,7 @@ def demo(
         error = _map_error(method.map_, scene.template)
         table.add_row(name, f"{delta.mean():.2f} mm", f"{delta.max():.2f} mm", f"{error:.2f} mm", f"{seconds:.2f} s")
         if name in ("rigid", "kernel"):
-            panels[f"{name}: {delta.mean():.1f} mm apart"] = method.transform_clouds(scene.points)
+            panels[f"{name}: surface {delta.mean():.1f} mm apart"] = method.transform_clouds(scene.points)
     plotting.side_by_side(panels, unit="mm").savefig(output)
     console = Console()
     console.print(table)

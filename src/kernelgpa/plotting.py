@@ -21,9 +21,10 @@ def clouds(
 ) -> Axes:
     """All clouds in one frame, a colour a cloud, seen along the last axis."""
     ax = Figure(layout="constrained").add_subplot() if ax is None else ax
-    colours = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(points)))
-    for cloud, colour in zip(points, colours, strict=True):
-        ax.scatter(cloud[:, 0], cloud[:, 1], s=7, color=colour, linewidths=0, alpha=0.8)
+    colours = np.repeat(mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(points))), points.shape[1], axis=0)
+    mixed = np.random.default_rng(0).permutation(len(colours))  # so that no cloud hides the others
+    flat = points.reshape(-1, points.shape[2])[mixed]
+    ax.scatter(flat[:, 0], flat[:, 1], s=7, color=colours[mixed], linewidths=0, alpha=0.8)
     label = f" ({unit})" if unit else ""
     ax.set(title=title, xlabel=f"x{label}", ylabel=f"y{label}", aspect="equal")
     ax.spines[["top", "right"]].set_visible(False)
