@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")
 settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+    "repeatable", derandomize=True, deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
 

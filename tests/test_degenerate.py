@@ -105,6 +105,28 @@ def test_mirror_images_are_reported_and_stay_out_of_the_map(model, dimension):
     assert_allclose(np.linalg.det(gpa.rotations_), 1, rtol=1e-12)
 
 
+@pytest.mark.parametrize("factor", [0.3, 2.0])
+@pytest.mark.parametrize("model", [RigidGPA(scaling=True), AffineGPA(), KernelGPA()], ids=repr)
+def test_a_mirror_image_of_another_size_is_one_too(model, factor):
+    points, _ = scene(n=7, hidden=0.1, seed=2)
+    points[3] *= factor * np.array([-1, 1, 1])
+    with pytest.warns(KernelGPAWarning, match="cloud 3 is a mirror image"):
+        assert model.fit(points).mirrored_ == [3]
+
+
+SLIPS = {
+    "zeros for unseen": (np.nan_to_num, "lie in one place"),
+    "another unit": (lambda p: p * np.array([1, 1, 1, 1e-3, 1, 1])[:, None, None], "check its unit"),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_common_slips_are_noticed(slip):
+    spoil, words = SLIPS[slip]
+    with pytest.warns(KernelGPAWarning, match=words):
+        KernelGPA().fit(spoil(scene(n=6, hidden=0.2, seed=2)[0]))
+
+
 def test_a_sheet_bent_up_and_down_is_no_mirror_image():
     rng = np.random.default_rng(0)
     plane = rng.uniform(-1, 1, (50, 2))

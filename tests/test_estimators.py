@@ -93,6 +93,32 @@ def test_weights_pull_the_map_towards_what_they_favour(model):
     assert error(model.fit(noisy, weights=weights / weights.mean())) < 0.5 * unweighted
 
 
+FADING = [RigidGPA(), AffineGPA(), AffineGPA(modes="paper"), KernelGPA(), KernelGPA(modes="paper")]
+
+
+@pytest.mark.parametrize("model", FADING, ids=repr)
+def test_a_weight_that_fades_tends_to_not_seen(model):
+    points, _ = scene(n=8, m=60, seed=3, hidden=0.1, bend=0.02)
+    faint = np.where(np.arange(60) < 20, 1e-9, 1.0)
+    kept = model.fit(points[:, 20:]).map_
+    found = model.fit(points, weights=faint).map_[20:]
+    found, kept = found - found.mean(axis=0), kept - kept.mean(axis=0)
+    left, _, right = np.linalg.svd(found.T @ kept)
+    # the leeway of the default map counts landmarks, and the width of a kernel measures all points
+    exact = isinstance(model, RigidGPA) or model is FADING[2]
+    tolerance = 1e-4 if exact else 0.05
+    assert np.abs(found @ left @ right - kept).max() < tolerance * np.abs(kept).max()
+
+
+@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(modes="paper")], ids=repr)
+def test_weight_two_is_the_cloud_given_twice(model):
+    points, _ = scene(n=5, m=40, seed=3, hidden=0.1)
+    weights = np.ones((5, 40))
+    weights[2] = 2
+    twice = model.fit(np.concatenate([points, points[[2]]])).map_
+    assert_allclose(model.fit(points, weights=weights).map_, twice, atol=1e-3 * np.abs(twice).max())
+
+
 def test_equal_weights_change_nothing_for_rigid_and_affine():
     points, _ = scene()
     for model in (RigidGPA(), AffineGPA(), AffineGPA(modes="paper")):

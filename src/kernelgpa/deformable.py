@@ -22,7 +22,7 @@ from .observations import Cloud, Observations, as_observations, reweighted
 from .registration import GPA, Prepared, Refit, Solution
 from .robust import MOST_ROUNDS, SETTLED, Annealing, require_loss
 from .scene import Scene, open_scene
-from .spectral import Spectrum, Uniqueness, smallest
+from .spectral import Spectrum, Uniqueness, metric_of, smallest
 from .threads import blas_threads_for
 from .warps import Family, ReducedCloud
 from .warps.part import PartOfCloud, leave_one_out
@@ -152,7 +152,8 @@ class DeformableGPA(GPA):
             )
         if not isinstance(self.modes, str) and not rank <= self.modes <= m - 2:
             raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {rank} and {m - 2}")
-        spectrum = smallest(form, rank, d if isinstance(self.modes, str) else max(d, int(self.modes)))
+        modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
+        spectrum = smallest(form, rank, modes, *metric_of(core))
         if self.modes == "paper" and spectrum.uniqueness is Uniqueness.NO_GAP:
             warnings.warn(spectrum.uniqueness.value, KernelGPAWarning, stacklevel=4)
         return spectrum

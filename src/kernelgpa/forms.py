@@ -3,7 +3,7 @@
 Dense, Q is a matrix.  Thin, it is never formed: Q = diag - B B' with the features of all clouds side by
 side.  Both answer the only two questions that are asked of them: Q x, and the inverse of
 
-    S = scale Q + diag(d) - V V' + lift 11'
+    S = scale Q + diag(d) - V V' + l l'
 
 dense by one Cholesky factorisation, thin by Woodbury with a system of the size of all features together.
 """
@@ -37,8 +37,12 @@ class Form(Protocol):
         ...
 
     def apply(self, x: Array) -> Array: ...
-    def inverse(self, scale: float, diagonal: Array, columns: Array, lift: float) -> Apply:
-        """x -> (scale Q + diag(diagonal) - columns columns' + lift 11')^-1 x, which must be positive definite."""
+    def rescaled(self, factors: Array) -> Form:
+        """diag(factors) Q diag(factors)"""
+        ...
+
+    def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
+        """x -> (scale Q + diag(diagonal) - columns columns' + lifted lifted')^-1 x, which must be positive definite."""
         ...
 
 
@@ -57,11 +61,14 @@ class DenseForm:
     def apply(self, x: Array) -> Array:
         return self.matrix @ x
 
-    def inverse(self, scale: float, diagonal: Array, columns: Array, lift: float) -> Apply:
+    def rescaled(self, factors: Array) -> DenseForm:
+        return DenseForm(factors[:, None] * self.matrix * factors)
+
+    def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
         S = scale * self.matrix
         if columns.shape[1]:
             S -= columns @ columns.T
-        S += lift
+        S += np.outer(lifted, lifted)
         S[np.diag_indices_from(S)] += diagonal
         try:
             factor = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
@@ -89,10 +96,13 @@ class ThinForm:
         scaled: Array = (self.diagonal * x.T).T
         return scaled - self.basis @ (self.basis.T @ x)
 
-    def inverse(self, scale: float, diagonal: Array, columns: Array, lift: float) -> Apply:
+    def rescaled(self, factors: Array) -> ThinForm:
+        return ThinForm(factors**2 * self.diagonal, factors[:, None] * self.basis)
+
+    def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
         main = scale * self.diagonal + diagonal
-        U = np.column_stack([np.sqrt(scale) * self.basis, columns, np.ones(len(main))])
-        signs = np.append(-np.ones(U.shape[1] - 1), 1 / lift)
+        U = np.column_stack([np.sqrt(scale) * self.basis, columns, lifted])
+        signs = np.append(-np.ones(U.shape[1] - 1), 1.0)
         inner = lu_factor(np.diag(signs) + U.T @ (U / main[:, None]))
 
         def solve(x: Array) -> Array:

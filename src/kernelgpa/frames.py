@@ -90,15 +90,23 @@ def mean_pairwise_distance(points: Array) -> float:  # (s, d) -> mean over all p
     return float(total / (count * (count - 1)))
 
 
-def farthest_points(points: Array, count: int) -> IndexArray:  # (s, d) -> (count,)
-    """Indices of points spread over the cloud: each next one farthest from those before, from point 0."""
+def farthest_points(points: Array, count: int, first: int = 0) -> IndexArray:  # (s, d) -> (count,)
+    """Indices of points spread over the cloud: each next one farthest from those before, from ``first`` on."""
     count = min(count, len(points))
-    chosen = np.zeros(count, dtype=np.intp)
+    chosen = np.full(count, first, dtype=np.intp)
     distance = np.full(len(points), np.inf)
     for i in range(1, count):
         distance = np.minimum(distance, np.sum((points - points[chosen[i - 1]]) ** 2, axis=1))
         chosen[i] = np.argmax(distance)
     return chosen
+
+
+def masked_as_nan(values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """An array with its masked entries as NaN; whatever is no mask is left as it is."""
+    array: Any = np.ma.asarray(values)
+    if not np.ma.is_masked(array) or array.dtype.kind not in "fiub":
+        return np.asarray(array)
+    return np.asarray(np.ma.filled(array.astype(np.float64), np.nan))
 
 
 def finite_rows(points: Array) -> BoolArray:  # (..., d) -> (...)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidObservations
-from .frames import Array, finite_rows
+from .frames import Array, finite_rows, masked_as_nan
 
 
 def mean_map(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k, d)
@@ -82,7 +82,7 @@ def _sums(array: Array) -> tuple[Array, Array]:
 
 
 def _checked(clouds: npt.ArrayLike) -> Array:
-    array = np.asarray(clouds, dtype=np.float64)
+    array = masked_as_nan(clouds).astype(np.float64)
     if array.ndim != 3:
         raise InvalidObservations(f"clouds have shape {array.shape}; expected (clouds, points, dimension)")
     return array

@@ -17,6 +17,8 @@ from .errors import DegenerateCloud, InvalidObservations
 from .frames import Array, BoolArray, Frame, IndexArray, finite_rows, frame_of, frozen
 from .names import Name, checked_names, in_order, index_of, listed, refuse_repeats
 
+LEAST_WEIGHT = 1e-150  # below it squares and quotients leave double precision
+
 
 @dataclass(frozen=True)
 class Cloud:
@@ -326,12 +328,12 @@ def _dense_weights(
             f"or {visible.shape}, one an observation"
         )
     dense = np.broadcast_to(given, visible.shape)
-    bad = np.argwhere(visible & ~(np.isfinite(dense) & (dense >= 0)))
+    bad = np.argwhere(visible & ~(np.isfinite(dense) & ((dense == 0) | (dense >= LEAST_WEIGHT))))
     if len(bad):
         t, j = bad[0]
         raise InvalidObservations(
             f"cloud {names[t]!r}, landmark {ids[j]!r}: weight {dense[t, j]}; weights are finite and "
-            "not negative (0 means not seen)"
+            f"not negative (0 means not seen, anything else is at least {LEAST_WEIGHT:g})"
         )
     return np.where(visible, dense, 0.0)
 

@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator
 from .diagnosis import Finding, diagnose
 from .errors import InvalidObservations, KernelGPAWarning, NotFitted
 from .faithful import Faithful
-from .frames import Array, IndexArray
+from .frames import Array, IndexArray, masked_as_nan
 from .gauge import Gauge
 from .names import Name
 from .observations import Observations
 from .rigid import pose_onto
+from .rotations import Ending
 from .scene import Scene
 from .spectral import Spectrum
 from .warps import ReducedCloud, Warp
@@ -85,7 +86,7 @@ class GPA(BaseEstimator):
 
     def _each(self, points: npt.ArrayLike) -> list[tuple[Warp, Array]]:
         self._require_fitted()
-        array = np.asarray(points)
+        array = masked_as_nan(points)
         if array.ndim != 3 or len(array) != len(self.warps_):
             raise InvalidObservations(
                 f"points have shape {array.shape}; expected ({len(self.warps_)}, points, dimension)"
@@ -111,6 +112,8 @@ class GPA(BaseEstimator):
     def _deliver(self, scene: Scene, solution: Solution, warps: list[Warp]) -> None:
         """Everything a user reads, in the order of all clouds and landmarks."""
         observations, gauge = scene.observations, solution.gauge
+        if gauge.ending is Ending.LIMIT:
+            warnings.warn(gauge.ending.value, KernelGPAWarning, stacklevel=3)
         self.observations_, self.gauge_, self.warps_ = observations, gauge, warps
         self.scales_ = gauge.scales
         self.mirrored_ = [observations.names[t] for t in scene.mirrored]

@@ -34,7 +34,7 @@ from .gauge import (
 )
 from .observations import Cloud, Observations
 from .rotations import Ending, Operator, climb, nearest
-from .spectral import Spectrum, smallest
+from .spectral import Spectrum, metric_of, smallest
 from .warps import AffineFamily
 
 SIMILARITY_ROUNDS = 500
@@ -54,7 +54,8 @@ def affine_start(observations: Observations) -> Start:
     """Rotations and map of the affine registration in closed form, then refined."""
     rank = map_rank(observations.clouds)
     reduced = [AffineFamily().reduce(cloud) for cloud in observations.clouds]
-    spectrum = smallest(accumulate(reduced, len(observations.landmarks)), rank, observations.dimension)
+    form = accumulate(reduced, len(observations.landmarks))
+    spectrum = smallest(form, rank, observations.dimension, *metric_of(observations))
     return Start(spectrum, fix_gauge(spectrum, observations.clouds, rank))
 
 
@@ -80,8 +81,9 @@ def mirrored(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> Ind
     strength = np.linalg.svd(pulls, compute_uv=False)
     placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
     own = np.array([np.sum(c.weights[:, None] * _centred(c) ** 2) for c in clouds])
-    reflected_cost = own + placed - 2 * strength.sum(axis=1)
-    rotated_cost = reflected_cost + 4 * strength[:, -1]
+    # with the size of each cloud free, so that a mirror image of another size is one too
+    reflected_cost = own - strength.sum(axis=1) ** 2 / placed
+    rotated_cost = own - (strength.sum(axis=1) - 2 * strength[:, -1]) ** 2 / placed
     decided = (reflected_cost <= MIRROR_RATIO * rotated_cost) & (
         strength[:, -1] >= MIRROR_THICKNESS * strength.sum(axis=1)
     )
@@ -109,7 +111,8 @@ class RigidSystem:
         priced = copy(self)
         total = self._weights.sum(axis=1)
         columns = self._weights / np.sqrt(self._weights.sum(axis=0))
-        priced._settled = form.inverse(gamma, total, columns, total.mean() / len(total))
+        lifted = np.full(len(total), np.sqrt(total.mean() / len(total)))  # the map's own position is free
+        priced._settled = form.inverse(gamma, total, columns, lifted)
         return priced
 
     def _free(self) -> Apply:

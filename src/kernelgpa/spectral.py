@@ -1,12 +1,17 @@
 """The bottom of the spectrum of Q = sum_t Q_t, never by a full eigen-decomposition.
 
-Q is symmetric, positive semidefinite and Q 1 = 0.  Wanted are its smallest eigenpairs other than
-the constant one.  Small problems go to LAPACK's partial solver, all others to Lanczos on the inverse of
+Q is symmetric, positive semidefinite and Q 1 = 0.  Wanted are its smallest eigenpairs other than the
+constant one, in the metric of D = (total weight of a landmark) / (clouds that see it),
 
-    S = Q + (tr Q) 11' / m + eps I,                                    (theory, eq. 10)
+    Q x = lambda D x,      x' D x = 1,
 
-which has the constants moved to the top.  The eigenvectors are those of Q; the eigenvalues are
-recomputed as Rayleigh quotients.
+so that a landmark of little weight counts as little in the constraint as it does in the cost; with unit
+weights D = I.  With S = D^(-1/2) Q D^(-1/2), small problems go to LAPACK's partial solver, all others to
+Lanczos on the inverse of
+
+    S + n c c' + eps I,    c = D^(1/2) 1 normalised,                   (theory, eq. 10)
+
+which has the constants moved to the top (S <= n).  The eigenvalues are recomputed as Rayleigh quotients.
 """
 
 from __future__ import annotations
@@ -24,9 +29,10 @@ from .forms import SMALL, Apply, DenseForm, Form, ThinForm
 from .frames import Array, BoolArray
 from .observations import Observations
 
-SHIFT = 1e-10  # eps, as a share of the mean eigenvalue
+SHIFT = 1e-10  # eps, as a share of the largest eigenvalue
 NO_GAP_SHARE = 1e-6  # a gap below this share of the eigenvalue above it is none
 RESIDUAL = 1e-9  # of an eigenvector, as a share of what Q does to the others
+RUNS = 20  # of Lanczos beyond two a wanted vector, then it is given up
 SEED = 20230  # of the start vectors
 ROOM = (20, 80, 320)  # Krylov vectors beyond those wanted: a crowded spectrum needs more to come apart
 RESTARTS = 50
@@ -54,7 +60,7 @@ class Spectrum:
 
     values: Array  # (k + 1,)
     vectors: Array  # (m, k)
-    total: float  # tr Q, the yardstick for rounding
+    top: float  # a bound on the largest eigenvalue, the yardstick for rounding
     dimension: int
     solver: str
 
@@ -71,24 +77,37 @@ class Spectrum:
     @property
     def rounding(self) -> float:
         """Eigenvalues closer than this cannot be told apart."""
-        return 1e-13 * self.total
+        return 200 * np.finfo(np.float64).eps * self.top
 
 
 def smallest(
     form: Form,
     dimension: int,  # d, for the gap
     modes: int,  # k eigenvectors, at least d
+    density: Array | None = None,  # (m,) D; None: all 1
+    top: float | None = None,  # a bound on the largest eigenvalue; None: the trace
 ) -> Spectrum:
     """The k bottom eigenvectors and k + 1 eigenvalues of the total form."""
-    m, total = form.landmarks, form.total
-    lift = total / m  # the constants go to the top
+    m = form.landmarks
+    shrink = np.ones(m) if density is None else 1 / np.sqrt(density)  # D^(-1/2)
+    scaled = form if density is None else form.rescaled(shrink)
+    top = scaled.total if top is None else top
+    lifted = np.sqrt(top) / shrink / np.linalg.norm(1 / shrink)
     wanted = min(modes + 1, m - 1)
-    if isinstance(form, DenseForm) and (m <= SMALL or wanted > m // 4):
-        values, vectors = eigh(form.matrix + lift, subset_by_index=(0, wanted - 1))
-        return Spectrum(values, vectors[:, :modes], total, dimension, "dense: LAPACK, partial")
-    solve = form.inverse(1.0, np.full(m, SHIFT * total / m), np.zeros((m, 0)), lift)
-    values, vectors = _lanczos(solve, lambda x: form.apply(x) + lift * x.sum(axis=0), total, m, wanted)
-    return Spectrum(values, vectors[:, :modes], total, dimension, SOLVERS[type(form)])
+    if isinstance(scaled, DenseForm) and (m <= SMALL or wanted > m // 4):
+        values, vectors = eigh(scaled.matrix + np.outer(lifted, lifted), subset_by_index=(0, wanted - 1))
+        return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
+    solve = scaled.inverse(1.0, np.full(m, SHIFT * top), np.zeros((m, 0)), lifted)
+    values, vectors = _lanczos(
+        solve, lambda x: scaled.apply(x) + np.multiply.outer(lifted, lifted @ x), m * top, m, wanted
+    )
+    return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, SOLVERS[type(scaled)])
+
+
+def metric_of(observations: Observations) -> tuple[Array, float]:
+    """D, and the bound n on the eigenvalues in its metric, for the clouds that a form was made of."""
+    counts = observations.counts
+    return observations.weights.sum(axis=0) / counts, float(counts.max())
 
 
 def factorisation(observations: Observations, form: Form, dimension: int) -> Spectrum:
@@ -104,7 +123,7 @@ def factorisation(observations: Observations, form: Form, dimension: int) -> Spe
     left = np.linalg.svd(np.hstack(centred), full_matrices=False)[0]
     X = left[:, : observations.dimension + 1]
     values = np.einsum("mk,mk->k", X, form.apply(X))
-    return Spectrum(values, X[:, :dimension], form.total, dimension, "classical factorisation")
+    return Spectrum(values, X[:, :dimension], float(len(observations.clouds)), dimension, "classical factorisation")
 
 
 def _lanczos(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> tuple[Array, Array]:
@@ -116,18 +135,19 @@ def _lanczos(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> t
     """
     random = np.random.default_rng(SEED)
     kept, cost = np.zeros((m, 0)), np.inf
-    while True:
+    for _ in range(2 * wanted + RUNS):
         missing = wanted - kept.shape[1]
         found = _top(_orthogonal_to(kept, solve), random.standard_normal(m), max(missing, 1))
         ritz = _ritz(solve, apply, np.hstack([kept, found]), total, wanted)
         if ritz.settled.all() and missing == 0 and cost - ritz.values.sum() <= ritz.tolerance:
             return ritz.values, ritz.vectors
         if missing > 0 and ritz.settled.sum() <= kept.shape[1]:
-            raise NumericalFailure(
-                f"the eigenvectors did not settle (residual above {ritz.tolerance:.2g}): the bottom of the spectrum "
-                "is lost in rounding; raise smoothing, or ask for fewer modes"
-            )
+            break
         kept, cost = ritz.vectors[:, ritz.settled], float(ritz.values.sum())
+    raise NumericalFailure(
+        f"the eigenvectors did not settle (residual above {ritz.tolerance:.2g}): the bottom of the spectrum "
+        "is lost in rounding; raise smoothing, or ask for fewer modes"
+    )
 
 
 def _top(solve: Apply, start: Array, count: int) -> Array:  # (m, count)

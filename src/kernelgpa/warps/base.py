@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidObservations
-from ..frames import Array, Frame, IndexArray
+from ..frames import Array, Frame, IndexArray, masked_as_nan
 from ..kernels import Kernel, gram, gram_gradient
 from ..observations import Cloud
 
@@ -104,7 +104,7 @@ class Warp:
         return [slice(i, i + step) for i in range(0, count, step)]
 
     def checked(self, points: npt.ArrayLike) -> Array:
-        array = np.asarray(points)
+        array = masked_as_nan(points)
         d = self.coefficients.shape[1]
         if array.ndim != 2 or array.shape[1] != d or array.dtype.kind not in "fiub":
             raise InvalidObservations(

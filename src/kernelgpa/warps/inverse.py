@@ -5,13 +5,15 @@ Damped Newton on y(p) = q with the warp's own Jacobian, for all points at once:
     p <- p + s J(p)^-1 (q - y(p)),      s halved until the distance |q - y(p)| falls.
 
 It starts from the inverse of the affine part; what does not arrive starts once more from the kernel centre
-whose image is nearest.  A point counts as inverted only if the residual is at rounding and the warp
-keeps its orientation there: behind a fold there is no one answer, and none is given.
+whose image is nearest.  A point counts as inverted only if the residual is at rounding and the warp keeps its
+orientation there.  A warp that turns over at any of its centres may reach a point from several places: there
+both starts are tried for every point, and where they do not agree there is no one answer, and none is given.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from ..frames import Array, BoolArray, finite_rows
 from .base import Warp
@@ -19,6 +21,7 @@ from .base import Warp
 STEPS = 50
 HALVINGS = 12
 ARRIVED = 1e-12  # of the size of the cloud's image
+SAME = 1e-6  # of the size of the cloud: answers that differ by less are one
 BATCH = 20_000
 
 
@@ -43,9 +46,14 @@ def _inverse_batch(warp: Warp, targets: Array) -> Array:
         return found  # a flat cloud has no inverse off its plane
     wanted = targets[asked]
     points, done = _newton(warp, wanted, _affine_start(warp, wanted))
-    if not done.all() and len(warp.centres):
-        again = ~done
-        points[again], done[again] = _newton(warp, wanted[again], _nearest_centre(warp, wanted[again]))
+    if len(warp.centres):
+        folds = bool((oriented(warp, warp.centres) <= 0).any())
+        again = np.full(len(wanted), True) if folds else ~done
+        others, arrived = _newton(warp, wanted[again], _nearest_centre(warp, wanted[again]))
+        agree = np.linalg.norm(others - points[again], axis=1) <= SAME * warp.frame.size
+        accepted = arrived & (agree | ~done[again]) | done[again] & ~arrived
+        points[again] = np.where(arrived[:, None], others, points[again])
+        done[again] = accepted
     points[~done] = np.nan
     found[asked] = points
     return found
@@ -57,9 +65,7 @@ def _affine_start(warp: Warp, targets: Array) -> Array:
 
 
 def _nearest_centre(warp: Warp, targets: Array) -> Array:
-    images = warp(warp.centres)
-    nearest = np.argmin(np.sum((targets[:, None] - images) ** 2, axis=2), axis=1)
-    return warp.centres[nearest]
+    return warp.centres[KDTree(warp(warp.centres)).query(targets)[1]]
 
 
 def _newton(warp: Warp, targets: Array, start: Array) -> tuple[Array, BoolArray]:

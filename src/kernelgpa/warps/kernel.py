@@ -39,7 +39,8 @@ class KernelFamily:
         sigma = self.bandwidth * mean_pairwise_distance(unit)
         if self.inducing is None:
             return DualCloud(cloud, self.kernel, sigma, self.smoothing)
-        centres = unit[farthest_points(unit, self.inducing)]
+        outermost = int(np.argmax(np.sum(unit**2, axis=1)))  # the same in whatever order the landmarks come
+        centres = unit[farthest_points(unit, self.inducing, outermost)]
         if not self.kernel.against:
             _require_positive(self.kernel, gram(self.kernel, centres, centres, sigma), cloud)
         return ThinCloud(cloud, energy_features(self.kernel, centres, sigma), self.smoothing)
