@@ -15,7 +15,7 @@ from conftest import random_rotation, scene
 from kernelgpa import InvalidObservations, NumericalFailure, Observations
 from kernelgpa.forms import DenseForm, ThinForm, accumulate
 from kernelgpa.kernels import Gaussian, Wendland
-from kernelgpa.spectral import RESIDUAL, Spectrum, Uniqueness, factorisation, smallest
+from kernelgpa.spectral import RESIDUAL, Spectrum, Uniqueness, factorisation, metric_of, smallest
 from kernelgpa.warps import AffineFamily, Factor, KernelFamily, ThinPlateFamily
 
 EPS = np.finfo(float).eps
@@ -36,11 +36,11 @@ PAIRS = [(name, solver) for name in FAMILIES for solver in SOLVERS if name in TH
 def solve_with(monkeypatch):
     """smallest(), made to use the given solver on small problems too."""
 
-    def solve(clouds, m, dimension, modes, solver):
+    def solve(clouds, m, dimension, modes, solver, *metric):
         form_limit, solver_limit = {LAPACK: (10**6, 10**6), CHOLESKY: (10**6, 0), WOODBURY: (0, 0)}[solver]
         monkeypatch.setattr(kernelgpa.forms, "SMALL", form_limit)
         monkeypatch.setattr(kernelgpa.spectral, "SMALL", solver_limit)
-        spectrum = smallest(accumulate(clouds, m), dimension, modes)
+        spectrum = smallest(accumulate(clouds, m), dimension, modes, *metric)
         assert spectrum.solver == solver
         return spectrum
 
@@ -156,6 +156,63 @@ def test_all_eigenvalues_can_be_asked_for():
     clouds = reduced(AffineFamily(), scene(n=3, m=m, hidden=0.0)[0])
     spectrum = smallest(accumulate(clouds, m), 3, m - 2)
     assert_bottom(spectrum, total_form(clouds, m), m - 2)
+
+
+# -- in the metric of the weights --
+
+
+def weighted_scene(n, m, d, hidden):
+    points = scene(n=n, m=m, d=d, hidden=hidden, bend=0.1)[0]
+    return Observations.from_array(points, weights=np.random.default_rng(1).uniform(0.1, 5, (n, m)))
+
+
+@pytest.mark.parametrize(("name", "solver"), PAIRS)
+@pytest.mark.parametrize("hidden", [0.0, 0.4])
+def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension, solve_with):
+    """Q x = lambda D x  with D the mean weight of each landmark."""
+    m, modes = 120, 12
+    observations = weighted_scene(4, m, dimension, hidden)
+    clouds = [FAMILIES[name].reduce(cloud) for cloud in observations.clouds]
+    density, top = metric_of(observations)
+    assert_allclose(density, observations.weights.sum(axis=0) / observations.counts, rtol=10 * EPS)
+    spectrum = solve_with(clouds, m, dimension, modes, solver, density, top)
+    Q, X, root = total_form(clouds, m), spectrum.vectors, np.sqrt(density)
+    S = Q / root[:, None] / root
+    assert np.linalg.eigvalsh(S)[-1] <= top * (1 + 100 * EPS)
+    rounding = 100 * EPS * top
+    assert_allclose(X.T @ (density[:, None] * X), np.eye(modes), rtol=0, atol=1000 * EPS)
+    assert_allclose(density @ X, 0, rtol=0, atol=1000 * EPS * norm(root))
+    values = np.linalg.eigvalsh(S + top * m * np.outer(root, root) / norm(root) ** 2)
+    assert_allclose(spectrum.values, values[: modes + 1], rtol=0, atol=rounding * m)
+    off = (Q @ X - density[:, None] * X * spectrum.values[:modes]) / root[:, None]
+    assert norm(off, axis=0).max() <= 2 * (RESIDUAL * values[modes] + rounding)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_constants_stay_out_where_all_eigenvalues_are_as_large_as_they_can_be(solver, dimension, solve_with):
+    """Beyond the affine functions of two clouds that both saw everything every eigenvalue is 2, the bound."""
+    m, modes = 120, 20
+    observations = Observations.from_array(scene(n=2, m=m, d=dimension, hidden=0.0, bend=0.1)[0])
+    clouds = [AffineFamily().reduce(cloud) for cloud in observations.clouds]
+    spectrum = solve_with(clouds, m, dimension, modes, solver, *metric_of(observations))
+    assert spectrum.values[-1] == pytest.approx(2, abs=100 * EPS)
+    assert_bottom(spectrum, total_form(clouds, m), modes)
+
+
+def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
+    points = scene(n=4, m=40, bend=0.1)[0]
+    faint = np.where(np.arange(40) < 5, 1e-9, 1.0)
+    observations = Observations.from_array(points, weights=faint)
+    without = observations.subset(range(5, 40))
+    spectra = []
+    for some in (observations, without):
+        form = accumulate([AffineFamily().reduce(cloud) for cloud in some.clouds], len(some.landmarks))
+        spectra.append(smallest(form, 3, 3, *metric_of(some)))
+    # the faint landmarks move the rest by their share of the weight
+    assert_allclose(spectra[0].values, spectra[1].values, rtol=0, atol=1e-9 * 40)
+    overlap = np.abs(spectra[0].vectors[5:].T @ spectra[1].vectors)
+    gap = np.diff(np.concatenate([[0], spectra[1].values])).min()
+    assert_allclose(overlap, np.eye(3), rtol=0, atol=1e-9 * 40 / gap)
 
 
 # -- which solver, and what it says --
@@ -306,6 +363,9 @@ def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale,
     solve = form.inverse(scale, diagonal, columns, np.full(form.landmarks, np.sqrt(lift)))
     tolerance = 100 * EPS * np.linalg.cond(S) * norm(np.linalg.inv(S), 2) * norm(x)
     assert_allclose(solve(x), np.linalg.inv(S) @ x, rtol=0, atol=tolerance)
+    factors = rng.uniform(0.5, 2, m)
+    expected = factors[:, None] * Q * factors @ x
+    assert_allclose(form.rescaled(factors).apply(x), expected, rtol=0, atol=1000 * EPS * norm(x))
     assert_allclose(solve(x[:, 0]), np.linalg.inv(S) @ x[:, 0], rtol=0, atol=tolerance)
 
 

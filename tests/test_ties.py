@@ -145,6 +145,17 @@ def test_a_flat_cloud_is_tied_to_a_body_by_three_landmarks():
     assert members(seen_by(shape, [range(11), range(9, 20)])) == [(0,), (1,)]
 
 
+@every_kind
+def test_flat_clouds_stay_flat_when_they_are_joined(kind):
+    """Two flat clouds make a flat group, and three landmarks still tie it to a body."""
+    shape = template(3)
+    shape[8:24, 2] = 0.4 * shape[8:24, 0]
+    flat, flatter, body = range(8, 18), range(12, 24), [*range(8), 9, 10, 20]
+    assert members(seen_by(shape, [flat, body], kind=kind, offset=3.0)) == [(0,), (1,)]
+    for order in itertools.permutations((flat, flatter, body)):
+        assert members(seen_by(shape, order, kind=kind, offset=3.0)) == [(0, 1, 2)]
+
+
 # -- more than two groups --
 
 
@@ -306,6 +317,13 @@ def test_thin_is_not_flat(thickness):
     points = template(3)
     points[:, 2] *= thickness
     assert frame_of(points, EPS * np.abs(points).max()).rank == 3
+
+
+@pytest.mark.parametrize("thickness", [1e-9, 1e-12, 0.0])
+def test_a_billionth_of_the_length_is_no_thickness(thickness):
+    points = template(3)
+    points[:, 2] *= thickness
+    assert frame_of(points).rank == 2
 
 
 def test_coinciding_points_span_nothing():

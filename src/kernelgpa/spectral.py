@@ -9,7 +9,7 @@ so that a landmark of little weight counts as little in the constraint as it doe
 weights D = I.  With S = D^(-1/2) Q D^(-1/2), small problems go to LAPACK's partial solver, all others to
 Lanczos on the inverse of
 
-    S + n c c' + eps I,    c = D^(1/2) 1 normalised,                   (theory, eq. 10)
+    S + 2 n c c' + eps I,    c = D^(1/2) 1 normalised,                 (theory, eq. 10)
 
 which has the constants moved to the top (S <= n).  The eigenvalues are recomputed as Rayleigh quotients.
 """
@@ -92,7 +92,7 @@ def smallest(
     shrink = np.ones(m) if density is None else 1 / np.sqrt(density)  # D^(-1/2)
     scaled = form if density is None else form.rescaled(shrink)
     top = scaled.total if top is None else top
-    lifted = np.sqrt(top) / shrink / np.linalg.norm(1 / shrink)
+    lifted = np.sqrt(2 * top) / shrink / np.linalg.norm(1 / shrink)  # above every other, even those at the bound
     wanted = min(modes + 1, m - 1)
     if isinstance(scaled, DenseForm) and (m <= SMALL or wanted > m // 4):
         values, vectors = eigh(scaled.matrix + np.outer(lifted, lifted), subset_by_index=(0, wanted - 1))
