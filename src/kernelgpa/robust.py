@@ -8,8 +8,8 @@ an observation would have if its cloud had been fitted without it (theory, eq. 1
     geman-mcclure   (c^2 / (c^2 + r^2))^2         c = 3 sigma
 
 sigma is the spread of the good observations, from the median of all residuals: half of them may be
-wrong.  c is never less than twice the median distance of the clouds from the map after a rigid motion: what
-lies within that does no more harm to the map than the deformation itself.  The first solve is wrong wherever
+wrong.  For the last two c is never less than twice the median distance of the clouds from the map after a
+rigid motion: what lies within that does no more harm to the map than the deformation itself.  The first solve is wrong wherever
 wrong matches are many, so c starts large enough for nine observations in ten and shrinks by 0.6 from
 solve to solve until it reaches its value.
 """
@@ -17,6 +17,7 @@ solve to solve until it reaches its value.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi
@@ -26,7 +27,6 @@ from .frames import Array
 
 SHRINK = 0.6
 FIRST_SHARE = 0.9  # of the observations that the first scale takes in
-HARMLESS = 2.0  # median rigid distances: no scale is smaller
 FAINTEST = 1e-6  # a weight is never less, so that every observation keeps a residual
 SETTLED = 1e-2  # root mean square change of the weights that ends the iteration
 MOST_ROUNDS = 60
@@ -44,10 +44,16 @@ def _geman_mcclure(r: Array) -> Array:
     return 1 / (1 + r**2) ** 2
 
 
-LOSSES: dict[str, tuple[float, Callable[[Array], Array]]] = {
-    "huber": (1.345, _huber),
-    "tukey": (4.685, _tukey),
-    "geman-mcclure": (3.0, _geman_mcclure),
+class Loss(NamedTuple):
+    tuning: float  # c in units of sigma
+    harmless: float  # c in units of the median rigid distance, below which it does not go
+    weight: Callable[[Array], Array]  # of r / c
+
+
+LOSSES: dict[str, Loss] = {
+    "huber": Loss(1.345, 0.0, _huber),  # it never lets go, so a wide c would heed wrong matches too much
+    "tukey": Loss(4.685, 2.0, _tukey),
+    "geman-mcclure": Loss(3.0, 2.0, _geman_mcclure),
 }
 
 
@@ -66,7 +72,7 @@ class Annealing:
 
     def __init__(self, loss: str, dimension: int, rounding: float) -> None:
         require_loss(loss)
-        self._tuning, self._weight = LOSSES[loss]
+        self._loss = LOSSES[loss]
         self._dimension, self._rounding = dimension, rounding
         self._scale = np.inf
         self.arrived = False
@@ -74,12 +80,11 @@ class Annealing:
     def weights(self, residuals: Array, rigid: Array) -> Array:
         """Weights between FAINTEST and 1 for leave-one-out and rigid distances; NaN stays NaN."""
         self._shrink(residuals, rigid)
-        return np.maximum(self._weight(residuals / self._scale), FAINTEST)
+        return np.maximum(self._loss.weight(residuals / self._scale), FAINTEST)
 
     def _shrink(self, residuals: Array, rigid: Array) -> None:
-        last = max(
-            self._tuning * spread(residuals, self._dimension), HARMLESS * float(np.nanmedian(rigid)), self._rounding
-        )
+        usual, harmless = spread(residuals, self._dimension), float(np.nanmedian(rigid))
+        last = max(self._loss.tuning * usual, self._loss.harmless * harmless, self._rounding)
         first = float(np.nanquantile(residuals, FIRST_SHARE))
         self._scale = max(last, first if np.isinf(self._scale) else SHRINK * self._scale)
         self.arrived = self._scale == last
