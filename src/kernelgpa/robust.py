@@ -9,9 +9,9 @@ an observation would have if its cloud had been fitted without it (theory, eq. 1
 
 sigma is the spread of the good observations, from the median of all residuals: half of them may be
 wrong.  For the last two c is never less than twice the median distance of the clouds from the map after a
-rigid motion: what lies within that does no more harm to the map than the deformation itself.  The first solve is wrong wherever
-wrong matches are many, so c starts large enough for nine observations in ten and shrinks by 0.6 from
-solve to solve until it reaches its value.
+rigid motion: what lies within that does no more harm to the map than the deformation itself.  The first
+solve is wrong wherever wrong matches are many, so c starts large enough for nine observations in ten and
+shrinks by 0.6 from solve to solve until it reaches its value.
 """
 
 from __future__ import annotations
