@@ -40,13 +40,6 @@ def scene(hidden, noise):
     return simulate.liver(hidden=hidden, noise=noise, deformation="arap")
 
 
-def map_error(places, truth):
-    """Root mean square distance after the best rotation."""
-    a, b = places - places.mean(axis=0), truth - truth.mean(axis=0)
-    left, _, right = np.linalg.svd(a.T @ b)
-    return float(np.sqrt(np.mean(np.sum((a @ left @ right - b) ** 2, axis=1))))
-
-
 def held_out(liver, every=10):
     """Surface points that are no landmarks, as each cloud has them."""
     return liver.surfaces[:, np.setdiff1d(np.arange(0, liver.surfaces.shape[1], every), liver.landmarks)]
@@ -74,14 +67,14 @@ def figure_map():
     for hidden, noise in SETTINGS:
         liver = scene(hidden, noise)
         points, surface = liver.points, held_out(liver)
-        rigid = map_error(RigidGPA().fit(points).map_, liver.template)
+        rigid = metrics.map_error(RigidGPA().fit(points).map_, liver.template)
         errors, ratios = {}, {}
         for settings in grid():
             key = (settings["bandwidth"], settings["smoothing"])
             default = KernelGPA(**settings).fit(points)
             paper = KernelGPA(**settings, modes="paper").fit(points)
-            errors[key] = map_error(default.map_, liver.template) / rigid
-            if map_error(paper.map_, liver.template) <= COLLAPSED * rigid:
+            errors[key] = metrics.map_error(default.map_, liver.template) / rigid
+            if metrics.map_error(paper.map_, liver.template) <= COLLAPSED * rigid:
                 ours, theirs = (metrics.consistency(g.transform_clouds(surface)).mean() for g in (default, paper))
                 ratios[key] = ours / theirs
         worst, least = max(errors, key=errors.get), max(ratios, key=ratios.get)
@@ -100,7 +93,8 @@ def figure_tune():
         on_grid = [one.sensor_rms for one in tuning.trials[: len(BANDWIDTHS) * len(SMOOTHINGS)]]
         fits = [KernelGPA(**settings).fit(liver.points) for settings in grid()]
         ratios = [
-            map_error(tuning.best.map_, liver.template) / min(map_error(gpa.map_, liver.template) for gpa in fits),
+            metrics.map_error(tuning.best.map_, liver.template)
+            / min(metrics.map_error(gpa.map_, liver.template) for gpa in fits),
             min(one.sensor_rms for one in tuning.trials) / min(on_grid),
             sensor_mean(tuning.best, surface) / min(sensor_mean(gpa, surface) for gpa in fits),
         ]
@@ -131,7 +125,7 @@ def figure_robust():
             for share in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5):
                 points, wrong = exchanged(liver.points, share)
                 gpa = KernelGPA(bandwidth=0.5, smoothing=0.1, robust=loss).fit(points)
-                figures = np.array([map_error(gpa.map_, liver.template), sensor_rms(gpa, surface)])
+                figures = np.array([metrics.map_error(gpa.map_, liver.template), sensor_rms(gpa, surface)])
                 clean = figures if clean is None else clean
                 seen = ~np.isnan(points[:, :, 0])
                 precision = average_precision_score(wrong[seen], gpa.residuals_[seen]) if share else np.nan
@@ -158,7 +152,7 @@ def figure_weights():
             weights = deviation**-2 / np.mean(deviation**-2)
             for model in (KernelGPA(bandwidth=0.5), RigidGPA()):
                 plain, weighted = (
-                    map_error(model.fit(points, weights=w).map_, liver.template) for w in (None, weights)
+                    metrics.map_error(model.fit(points, weights=w).map_, liver.template) for w in (None, weights)
                 )
                 say(
                     f"| {hidden:.0%} | {what} | {type(model).__name__} | {plain:.3f} mm | {weighted:.3f} mm "

@@ -24,12 +24,6 @@ def liver(hidden, noise):
     return simulate.liver(clouds=24, landmarks=100, hidden=hidden, noise=noise, deformation="arap", vertices=602)
 
 
-def map_error(places, truth):
-    a, b = places - places.mean(axis=0), truth - truth.mean(axis=0)
-    left, _, right = np.linalg.svd(a.T @ b)
-    return np.sqrt(np.mean(np.sum((a @ left @ right - b) ** 2, axis=1)))
-
-
 def sensor_rms(gpa, scene):
     points = scene.surfaces[:, np.setdiff1d(np.arange(602), scene.landmarks)]
     return np.sqrt(np.mean(metrics.sensor_error(gpa.transform_clouds(points), gpa.jacobians(points)) ** 2))
@@ -49,11 +43,11 @@ def exchanged(points, share):
 @every_scene
 def test_the_default_map_is_as_good_as_the_rigid_one_whatever_the_settings(hidden, noise):
     scene = liver(hidden, noise)
-    rigid = map_error(RigidGPA().fit(scene.points).map_, scene.template)
+    rigid = metrics.map_error(RigidGPA().fit(scene.points).map_, scene.template)
     for bandwidth in (0.1, 0.5, 1.5):
         for smoothing in (1e-4, 1e-2, 1.0):
             gpa = KernelGPA(bandwidth=bandwidth, smoothing=smoothing).fit(scene.points)
-            assert map_error(gpa.map_, scene.template) <= 1.2 * rigid
+            assert metrics.map_error(gpa.map_, scene.template) <= 1.2 * rigid
 
 
 def test_the_papers_map_collapses_where_the_default_does_not_and_only_the_sensor_error_sees_it():
@@ -61,7 +55,7 @@ def test_the_papers_map_collapses_where_the_default_does_not_and_only_the_sensor
     settings = {"bandwidth": 1.0, "smoothing": 1e-4}
     paper, default = KernelGPA(**settings, modes="paper").fit(scene.points), KernelGPA(**settings).fit(scene.points)
     sound = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="paper").fit(scene.points)
-    assert map_error(paper.map_, scene.template) > 5 * map_error(default.map_, scene.template)
+    assert metrics.map_error(paper.map_, scene.template) > 5 * metrics.map_error(default.map_, scene.template)
     in_the_map = [metrics.consistency(g.transform_clouds(scene.surfaces)).mean() for g in (paper, sound)]
     assert in_the_map[0] < in_the_map[1]  # the paper's score prefers the collapse
     assert sensor_rms(paper, scene) > 3 * sensor_rms(sound, scene)
@@ -76,7 +70,9 @@ def test_tuning_lands_near_the_best_of_the_grid(hidden, noise):
         KernelGPA(bandwidth=b, smoothing=s).fit(scene.points) for b in grid["bandwidth"] for s in grid["smoothing"]
     ]
     assert sensor_rms(tuned, scene) <= 1.1 * min(sensor_rms(gpa, scene) for gpa in trials)
-    assert map_error(tuned.map_, scene.template) <= 1.1 * min(map_error(g.map_, scene.template) for g in trials)
+    assert metrics.map_error(tuned.map_, scene.template) <= 1.1 * min(
+        metrics.map_error(g.map_, scene.template) for g in trials
+    )
 
 
 @pytest.mark.parametrize("loss", ["geman-mcclure", "tukey"])
@@ -88,7 +84,7 @@ def test_wrong_matches_are_found_and_do_no_harm(hidden, noise, loss):
     gpa = KernelGPA(bandwidth=0.5, robust=loss).fit(points)
     seen = ~np.isnan(points[:, :, 0])
     assert average_precision_score(wrong[seen], gpa.residuals_[seen]) >= 0.98
-    assert map_error(gpa.map_, scene.template) <= 1.15 * map_error(clean.map_, scene.template)
+    assert metrics.map_error(gpa.map_, scene.template) <= 1.15 * metrics.map_error(clean.map_, scene.template)
     assert sensor_rms(gpa, scene) <= 1.15 * sensor_rms(clean, scene)
     first = gpa.suspicions(int(wrong.sum()))
     assert np.mean([wrong[one.cloud, one.landmark] for one in first]) > 0.95
@@ -100,7 +96,7 @@ def test_wrong_matches_are_found_and_do_no_harm(hidden, noise, loss):
 def test_a_robust_fit_of_exact_copies_is_exact(loss):
     scene = simulate.liver(clouds=5, landmarks=40, bend=0.0, vertices=202)
     gpa = KernelGPA(robust=loss).fit(scene.points)
-    assert map_error(gpa.map_, scene.template) < 1e-8 * 200
+    assert metrics.map_error(gpa.map_, scene.template) < 1e-8 * 200
     assert_allclose(gpa.weights_, 1, atol=1e-9)
 
 
@@ -116,7 +112,7 @@ def test_known_accuracy_of_observations_improves_the_map():
     points = scene.points + deviation[:, :, None] * rng.standard_normal(scene.points.shape)
     weights = deviation**-2 / np.mean(deviation**-2)
     plain, weighted = (
-        map_error(KernelGPA(bandwidth=0.5).fit(points, weights=w).map_, scene.template) for w in (None, weights)
+        metrics.map_error(KernelGPA(bandwidth=0.5).fit(points, weights=w).map_, scene.template) for w in (None, weights)
     )
     assert weighted <= 0.8 * plain
 

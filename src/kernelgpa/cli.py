@@ -7,14 +7,11 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from . import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, RigidGPA, __version__, metrics, plotting, simulate
-from .frames import Array
-from .rotations import nearest
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -68,7 +65,7 @@ def demo(
         method.fit(scene.points)
         seconds = time.perf_counter() - begun
         delta = metrics.consistency(method.transform_clouds(scene.surfaces))
-        error = _map_error(method.map_, scene.template)
+        error = metrics.map_error(method.map_, scene.template)
         table.add_row(name, f"{delta.mean():.2f} mm", f"{delta.max():.2f} mm", f"{error:.2f} mm", f"{seconds:.2f} s")
         if name in ("rigid", "kernel"):
             panels[f"{name}: surface {delta.mean():.1f} mm apart"] = method.transform_clouds(scene.points)
@@ -78,13 +75,6 @@ def demo(
     console.print("disagreement: how far the clouds' images of a surface point lie apart", style="dim")
     console.print("map error: how far the map is from the true liver, rigidly aligned", style="dim")
     console.print(f"picture: {output}", soft_wrap=True)
-
-
-def _map_error(places: Array, truth: Array) -> float:
-    """Root mean square distance after the best rotation and translation."""
-    found, true = places - places.mean(axis=0), truth - truth.mean(axis=0)
-    off = found @ nearest(true.T @ found).T - true
-    return float(np.sqrt(np.mean(np.sum(off**2, axis=1))))
 
 
 def main() -> None:

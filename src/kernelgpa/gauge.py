@@ -91,10 +91,9 @@ def moments_of(clouds: Sequence[Cloud], X: Array) -> Moments:
     cross, modes = [], []
     for cloud in clouds:
         share = cloud.weights / cloud.weights.sum()
-        P = cloud.points - share @ cloud.points
         G = X[cloud.seen] - share @ X[cloud.seen]
         weighted = cloud.weights[:, None] * G
-        cross.append(P.T @ weighted)
+        cross.append(cloud.centred.T @ weighted)
         modes.append(G.T @ weighted)
     return Moments(np.array(cross), np.array(modes), np.array([cloud.frame.rank for cloud in clouds]))
 
@@ -225,9 +224,9 @@ def deliver(M: Array, clouds: Sequence[Cloud], rotations: Array, iterations: int
     translations, cost = [], 0.0
     for cloud, rotation in zip(clouds, rotations, strict=True):
         share = cloud.weights / cloud.weights.sum()
-        here, there = share @ cloud.points, share @ M[cloud.seen]
-        translations.append(there - rotation @ here)
-        off = (cloud.points - here) @ rotation.T - (M[cloud.seen] - there)
+        there = share @ M[cloud.seen]
+        translations.append(there - rotation @ cloud.mean)
+        off = cloud.centred @ rotation.T - (M[cloud.seen] - there)
         cost += float(np.sum(cloud.weights[:, None] * off**2))
     return Gauge(M, scales, rotations, np.array(translations), cost, iterations, ending)
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .errors import InvalidObservations
 from .frames import Array, finite_rows, masked_as_nan
+from .rotations import nearest
 
 
 def mean_map(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k, d)
@@ -67,6 +68,18 @@ def sensor_error(clouds: npt.ArrayLike, jacobians: npt.ArrayLike) -> Array:  # -
     A map that shrinks or folds scores worse, not better.  NaN for a point that fewer than two clouds saw.
     """
     return _root_mean_square(sensor_residuals(clouds, jacobians))
+
+
+def map_error(places: npt.ArrayLike, truth: npt.ArrayLike) -> float:  # (m, d), (m, d)
+    """Root mean square distance of a map from the true one after the best rotation and translation."""
+    found, true = (np.asarray(one, dtype=np.float64) for one in (places, truth))
+    if found.shape != true.shape or found.ndim != 2:
+        raise InvalidObservations(
+            f"the maps have shapes {found.shape} and {true.shape}; expected two of (landmarks, d)"
+        )
+    found, true = found - found.mean(axis=0), true - true.mean(axis=0)
+    off = found @ nearest(true.T @ found).T - true
+    return float(np.sqrt(np.mean(np.sum(off**2, axis=1))))
 
 
 def _root_mean_square(off: Array) -> Array:  # (n, k, d) -> (k,)

@@ -34,6 +34,15 @@ class Cloud:
     def frame(self) -> Frame:
         return frame_of(self.points, self.resolution)
 
+    @cached_property
+    def mean(self) -> Array:  # (d,)
+        """The centre of weight."""
+        return self.weights @ self.points / self.weights.sum()
+
+    @cached_property
+    def centred(self) -> Array:  # (s, d)
+        return self.points - self.mean
+
     def only(self, keep: BoolArray, renumbered: IndexArray) -> Cloud:
         """The cloud with the observations in ``keep`` (s,), landmark j becoming ``renumbered[j]``."""
         seen = renumbered[self.seen[keep]]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -80,7 +80,7 @@ def mirrored(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> Ind
     pulls = moments.cross @ A  # (n, d, d)
     strength = np.linalg.svd(pulls, compute_uv=False)
     placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
-    own = np.array([np.sum(c.weights[:, None] * _centred(c) ** 2) for c in clouds])
+    own = np.array([np.sum(c.weights[:, None] * c.centred**2) for c in clouds])
     # with the size of each cloud free, so that a mirror image of another size is one too
     reflected_cost = own - strength.sum(axis=1) ** 2 / placed
     rotated_cost = own - (strength.sum(axis=1) - 2 * strength[:, -1]) ** 2 / placed
@@ -103,7 +103,7 @@ class RigidSystem:
         self._pull = np.zeros((m, n, d))  # W_t P_t, centred
         for t, cloud in enumerate(clouds):
             self._weights[cloud.seen, t] = cloud.weights
-            self._pull[cloud.seen, t] = cloud.weights[:, None] * _centred(cloud)
+            self._pull[cloud.seen, t] = cloud.weights[:, None] * cloud.centred
         self._settled = self._free()
 
     def penalised(self, form: Form, gamma: float) -> RigidSystem:
@@ -166,7 +166,7 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
     """
     clouds = observations.clouds
     system = RigidSystem(clouds, len(observations.landmarks))
-    size = np.sqrt([np.sum(c.weights[:, None] * _centred(c) ** 2) for c in clouds])
+    size = np.sqrt([np.sum(c.weights[:, None] * c.centred**2) for c in clouds])
     rotations, factors = start, np.ones(len(clouds))
     iterations, ending = 0, Ending.LIMIT
     for _ in range(SIMILARITY_ROUNDS):
@@ -178,9 +178,7 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
         if change < 1e-12:
             ending = end.ending
             break
-    resized = tuple(
-        Cloud(c.name, c.seen, factor * c.points, c.weights) for c, factor in zip(clouds, factors, strict=True)
-    )
+    resized = tuple(replace(c, points=factor * c.points) for c, factor in zip(clouds, factors, strict=True))
     M = system.map_of(factors[:, None, None] * rotations)
     return deliver(M, resized, rotations, iterations, ending), factors
 
@@ -191,14 +189,9 @@ def _best_factors(system: RigidSystem, rotations: Array, size: Array) -> Array:
     return vector * np.sign(vector.sum()) / size * np.linalg.norm(size)
 
 
-def _centred(cloud: Cloud) -> Array:
-    centred: Array = cloud.points - cloud.weights @ cloud.points / cloud.weights.sum()
-    return centred
-
-
 def pose_onto(cloud: Cloud, target: Array) -> tuple[Array, Array]:  # target (s, d)
     """R and t that bring a cloud nearest to given places."""
     share = cloud.weights / cloud.weights.sum()
     there = share @ target
-    rotation = nearest((target - there).T @ (cloud.weights[:, None] * _centred(cloud)))
-    return rotation, there - rotation @ (share @ cloud.points)
+    rotation = nearest((target - there).T @ (cloud.weights[:, None] * cloud.centred))
+    return rotation, there - rotation @ cloud.mean
