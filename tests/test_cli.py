@@ -37,6 +37,13 @@ def test_a_picture_that_cannot_be_written_is_one_line_and_exit_2(monkeypatch, ca
     assert "missing" in printed.err
 
 
+@pytest.mark.parametrize("name", ["picture", "picture.foo", ""])
+def test_a_name_that_is_no_picture_is_refused_before_any_work(monkeypatch, capsys, tmp_path, name):
+    assert run(monkeypatch, "demo", "-o", tmp_path / name) == 2
+    assert "is no picture file" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
 def test_help_has_worked_examples(monkeypatch, capsys, arguments):
     assert run(monkeypatch, *arguments) == 0

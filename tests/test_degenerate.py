@@ -132,7 +132,24 @@ def test_a_sheet_bent_up_and_down_is_no_mirror_image():
     plane = rng.uniform(-1, 1, (50, 2))
     bends = [0.1, -0.1, 0.08, -0.08, 0.05]
     points = np.stack([np.column_stack([plane, b * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for b in bends])
-    assert KernelGPA().fit(points).mirrored_ == []
+    with pytest.warns(KernelGPAWarning, match="thin and would fit better mirrored; kept"):
+        assert KernelGPA().fit(points).mirrored_ == []
+
+
+def test_a_moderately_thin_body_has_a_hand():
+    rng = np.random.default_rng(0)
+    body = rng.standard_normal((40, 3)) * [10, 3, 1.5]
+    points = np.stack([body @ random_rotation(3, rng).T + rng.standard_normal(3) for _ in range(7)])
+    points[[1, 3, 5], :, 0] *= -1
+    with pytest.warns(KernelGPAWarning, match="clouds 1, 3, 5 are mirror images"):
+        gpa = KernelGPA().fit(points)
+    assert_allclose(gpa.scales_, np.linalg.svd(body - body.mean(axis=0), compute_uv=False), rtol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
+def test_units_far_beyond_use_are_no_mirror_images(unit):
+    points, _ = scene(seed=3)
+    assert KernelGPA().fit(points * unit).mirrored_ == []
 
 
 @every_model

@@ -189,3 +189,30 @@ def test_settings_errors_are_value_errors():
     with pytest.raises(ValueError, match="bandwidth"):
         KernelGPA(bandwidth=-1).fit(scene()[0])
     assert issubclass(InvalidSetting, KernelGPAError)
+
+
+@pytest.mark.parametrize("smoothing", [1e-15, 1e-12])
+def test_a_warp_lost_in_rounding_is_refused(smoothing):
+    points, _ = scene(m=60, hidden=0.0, bend=0.0)
+    with pytest.raises(NumericalFailure, match="raise smoothing or lower bandwidth"):
+        KernelGPA(bandwidth=100.0, smoothing=smoothing).fit(points)
+
+
+def test_weights_that_double_precision_cannot_compare_are_refused():
+    weights = np.ones(40)
+    weights[3] = 1e-12
+    with pytest.raises(InvalidObservations, match="weights range from 1e-12 to 1"):
+        KernelGPA().fit(scene()[0], weights=weights)
+
+
+OUT_OF_REACH = {
+    "scaling": RigidGPA(scaling="no"),
+    "bandwidth": KernelGPA(bandwidth=10**400),
+    "control_points": TPSGPA(control_points=1000),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_REACH)
+def test_settings_out_of_reach_are_named(name):
+    with pytest.raises(InvalidSetting, match=f"{name} is "):
+        OUT_OF_REACH[name].fit(scene()[0])

@@ -8,10 +8,24 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from . import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, RigidGPA, __version__, metrics, plotting, simulate
+from . import (
+    TPSGPA,
+    AffineGPA,
+    InvalidSetting,
+    KernelGPA,
+    KernelGPAError,
+    RigidGPA,
+    __version__,
+    metrics,
+    plotting,
+    simulate,
+)
+
+PICTURES = (".png", ".pdf", ".svg")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -54,6 +68,8 @@ def demo(
 
         kernelgpa demo --seed 3 --output liver.png
     """
+    if output.suffix.lower() not in PICTURES or output.is_dir():
+        raise InvalidSetting(f"{str(output)!r} is no picture file; expected a name that ends in {', '.join(PICTURES)}")
     scene = simulate.liver(clouds=12, landmarks=150, bend=8.0, hidden=0.3, noise=0.5, seed=seed)
     methods = {"rigid": RigidGPA(), "affine": AffineGPA(), "thin-plate": TPSGPA(), "kernel": KernelGPA()}
     table = Table("warps", title="12 clouds of a bending liver, 150 landmarks, 30 % unseen")
@@ -69,12 +85,22 @@ def demo(
         table.add_row(name, f"{delta.mean():.2f} mm", f"{delta.max():.2f} mm", f"{error:.2f} mm", f"{seconds:.2f} s")
         if name in ("rigid", "kernel"):
             panels[f"{name}: surface {delta.mean():.1f} mm apart"] = method.transform_clouds(scene.points)
-    plotting.side_by_side(panels, unit="mm").savefig(output)
+    _save(plotting.side_by_side(panels, unit="mm"), output)
     console = Console()
     console.print(table)
     console.print("disagreement: how far the clouds' images of a surface point lie apart", style="dim")
     console.print("map error: how far the map is from the true liver, rigidly aligned", style="dim")
     console.print(f"picture: {output}", soft_wrap=True)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """The whole picture or none: written beside its place, then moved there."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        figure.savefig(part, format=path.suffix[1:].lower())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def main() -> None:

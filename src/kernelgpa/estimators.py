@@ -23,6 +23,8 @@ from .threads import blas_threads_for
 from .warps import AffineFamily, Family, KernelFamily, ReducedCloud, ThinPlateFamily
 from .warps.affine import affine_warp
 
+MOST_CONTROL_POINTS = 25  # an axis: 15,625 in space
+
 
 class RigidGPA(GPA):
     """Rotations and translations, and one size a cloud if ``scaling``.
@@ -36,9 +38,11 @@ class RigidGPA(GPA):
 
     def fit(self, points: Any, weights: Any = None) -> Self:
         """Register the clouds rigidly: (n, m, d) with NaN, a list of (points, ids), or Observations."""
+        if not isinstance(self.scaling, (bool, np.bool_)):
+            raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
         observations = as_observations(points, weights)
         with blas_threads_for(len(observations.landmarks)):
-            scene = open_scene(observations, sizes_differ=self.scaling)
+            scene = open_scene(observations, sizes_differ=bool(self.scaling))
             solution = self.solve(scene.core, scene.start.gauge.rotations)
         self.factors_ = np.ones(len(scene.observations.clouds))
         if solution.factors is not None:
@@ -133,6 +137,8 @@ class TPSGPA(DeformableGPA):
 
     def family(self) -> Family:
         count = _whole("control_points", self.control_points, least=2)
+        if count > MOST_CONTROL_POINTS:
+            raise InvalidSetting(f"control_points is {count} an axis; more than {MOST_CONTROL_POINTS} is out of reach")
         return ThinPlateFamily(count, _positive("smoothing", self.smoothing))
 
 
@@ -178,9 +184,13 @@ class KernelGPA(DeformableGPA):
 
 
 def _positive(name: str, value: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    except OverflowError:  # a whole number beyond double precision
+        number = np.inf
+    if not 0 < number < np.inf:
         raise InvalidSetting(f"{name} is {value!r}; expected a positive number")
-    return float(value)
+    return number
 
 
 def _whole(name: str, value: Any, least: int) -> int:

@@ -17,7 +17,8 @@ from .errors import DegenerateCloud, InvalidObservations
 from .frames import Array, BoolArray, Frame, IndexArray, finite_rows, frame_of, frozen
 from .names import Name, checked_names, in_order, index_of, listed, refuse_repeats
 
-LEAST_WEIGHT = 1e-150  # below it squares and quotients leave double precision
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # beyond them squares and quotients leave double precision
+MOST_RATIO = 1e10  # between the heaviest and the lightest weight
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Observations:
         for t in range(n):
             seen = np.flatnonzero(visible[t])
             made.append(_cloud(names[t], seen, array[t, seen], weight[t, seen], resolution))
-        return cls(tuple(made), ids, d)._checked()
+        return cls(tuple(made), ids, d)._checked()._with_comparable_weights()
 
     @classmethod
     def from_clouds(
@@ -138,7 +139,7 @@ class Observations:
                 f"cloud {cloud_names[t]!r} has dimension {dimensions[t]}, cloud {cloud_names[0]!r} has "
                 f"{dimensions[0]}; all clouds need the same"
             )
-        return cls(tuple(made), landmarks, dimensions[0])._checked()
+        return cls(tuple(made), landmarks, dimensions[0])._checked()._with_comparable_weights()
 
     def _checked(self) -> Observations:
         for cloud in self.clouds:
@@ -152,6 +153,16 @@ class Observations:
                     f"cloud {cloud.name!r}: all its {len(cloud.seen)} points coincide at {cloud.points[0]}; "
                     "drop the cloud"
                 )
+        return self
+
+    def _with_comparable_weights(self) -> Observations:
+        lightest = min(float(cloud.weights.min()) for cloud in self.clouds)
+        heaviest = max(float(cloud.weights.max()) for cloud in self.clouds)
+        if heaviest > MOST_RATIO * lightest or heaviest > MOST_WEIGHT:
+            raise InvalidObservations(
+                f"weights range from {lightest:.3g} to {heaviest:.3g}; double precision carries a ratio of "
+                f"{MOST_RATIO:g}; give 0 to what should not count"
+            )
         return self
 
     def __repr__(self) -> str:

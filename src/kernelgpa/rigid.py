@@ -38,7 +38,7 @@ from .spectral import Spectrum, metric_of, smallest
 from .warps import AffineFamily
 
 SIMILARITY_ROUNDS = 500
-MIRROR_THICKNESS = 0.02  # a thinner cloud looks alike in a mirror
+MIRROR_THICKNESS = 0.005  # share of the squared spread along the thinnest axis, 7 % of the length
 MIRROR_RATIO = 0.5  # how much better a mirror image must fit to be called one
 
 
@@ -64,34 +64,44 @@ def map_rank(clouds: Sequence[Cloud]) -> int:
     return max(cloud.frame.rank for cloud in clouds)
 
 
-def mirrored(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> IndexArray:
-    """Clouds that fit the others as a mirror image and not by a rotation.
+@dataclass(frozen=True)
+class Hands:
+    """Clouds of the wrong hand: those that are sure, and those too thin to be sure."""
 
-    The hand of a cloud is the sign of its determinant against the bottom eigenvectors.  Clouds that
-    are thin, or that a rotation fits nearly as well, have no hand; the hand of most others is right,
-    in a tie that of the first.
+    mirrored: IndexArray
+    doubtful: IndexArray
+
+
+def hands(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> Hands:
+    """Clouds that fit the others as a mirror image and not by a rotation, whatever their size.
+
+    The hand of a cloud is the sign of its determinant against the bottom eigenvectors.  It is decided where
+    the mirror image fits much better than a rotation; the hand of most decided clouds is right, in a tie
+    that of the first.  A thin sheet that bends up in one cloud and down in another fits as a mirror image too,
+    so thin clouds are only doubted.
     """
+    none = np.zeros(0, dtype=np.intp)
     rank = map_rank(clouds)
     if rank < dimension:
-        return np.zeros(0, dtype=np.intp)
-    X = spectrum.vectors[:, :dimension]
-    moments = moments_of(clouds, X)
+        return Hands(none, none)
+    moments = moments_of(clouds, spectrum.vectors[:, :dimension])
     A = closed_form_matrix(moments, coinciding(spectrum, rank), dimension)
     pulls = moments.cross @ A  # (n, d, d)
-    strength = np.linalg.svd(pulls, compute_uv=False)
     placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
     own = np.array([np.sum(c.weights[:, None] * c.centred**2) for c in clouds])
-    # with the size of each cloud free, so that a mirror image of another size is one too
-    reflected_cost = own - strength.sum(axis=1) ** 2 / placed
-    rotated_cost = own - (strength.sum(axis=1) - 2 * strength[:, -1]) ** 2 / placed
-    decided = (reflected_cost <= MIRROR_RATIO * rotated_cost) & (
-        strength[:, -1] >= MIRROR_THICKNESS * strength.sum(axis=1)
-    )
-    hand = np.where(decided, np.sign(np.linalg.det(pulls)), 0)
-    if not decided.any():
-        return np.zeros(0, dtype=np.intp)
-    majority = np.sign(hand.sum()) or hand[decided][0]
-    return np.flatnonzero(hand == -majority)
+    strength = np.linalg.svd(pulls, compute_uv=False) / (np.sqrt(own) * np.sqrt(placed))[:, None]
+    together = strength.sum(axis=1)
+    # costs as shares of a cloud's own, with its size free: a mirror image of another size is one too
+    reflected_cost = 1 - together**2
+    rotated_cost = 1 - (together - 2 * strength[:, -1]) ** 2
+    decided = reflected_cost <= MIRROR_RATIO * rotated_cost
+    thick = strength[:, -1] >= MIRROR_THICKNESS * together
+    hand = np.where(decided, np.linalg.slogdet(pulls)[0], 0)
+    voters = hand[decided & thick] if (decided & thick).any() else hand[decided]
+    if not len(voters):
+        return Hands(none, none)
+    wrong = hand == -(np.sign(voters.sum()) or voters[0])
+    return Hands(np.flatnonzero(wrong & thick), np.flatnonzero(wrong & ~thick))
 
 
 class RigidSystem:

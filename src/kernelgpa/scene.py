@@ -17,7 +17,7 @@ from .errors import DegenerateCloud, InvalidObservations, KernelGPAWarning
 from .frames import Array, IndexArray
 from .names import Name
 from .observations import Observations
-from .rigid import Start, affine_start, map_rank, mirrored
+from .rigid import Start, affine_start, hands, map_rank
 from .ties import require_tied
 
 HEAP = 4  # landmarks of a cloud in exactly one place that are too many for chance
@@ -59,10 +59,13 @@ def open_scene(observations: Observations, sizes_differ: bool = False) -> Scene:
     """
     everyone = np.arange(len(observations.clouds))
     scene = _scene(observations, everyone)
-    turned = mirrored(scene.start.spectrum, scene.restricted.clouds, observations.dimension)
-    if len(turned):
-        _warn(_mirror_message([observations.names[t] for t in turned]))
-        scene = _scene(observations, np.setdiff1d(everyone, turned))
+    found = hands(scene.start.spectrum, scene.restricted.clouds, observations.dimension)
+    if len(found.mirrored):
+        _warn(_mirror_message([observations.names[t] for t in found.mirrored]))
+        scene = _scene(observations, np.setdiff1d(everyone, found.mirrored))
+    if len(found.doubtful):
+        names = [observations.names[t] for t in found.doubtful]
+        _warn(f"{_listed('cloud', names)} thin and would fit better mirrored; kept as given: check the hand")
     oddities = _unshared_messages(scene) + _heap_messages(observations)
     for message in oddities if sizes_differ else oddities + _size_messages(scene):
         _warn(message)

@@ -21,7 +21,7 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, eigh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from .errors import InvalidObservations, NumericalFailure
@@ -95,13 +95,21 @@ def smallest(
     lifted = np.sqrt(2 * top) / shrink / np.linalg.norm(1 / shrink)  # above every other, even those at the bound
     wanted = min(modes + 1, m - 1)
     if isinstance(scaled, DenseForm) and (m <= SMALL or wanted > m // 4):
-        values, vectors = eigh(scaled.matrix + np.outer(lifted, lifted), subset_by_index=(0, wanted - 1))
+        values, vectors = _bottom_of(scaled.matrix + np.outer(lifted, lifted), wanted)
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
     solve = scaled.inverse(1.0, np.full(m, SHIFT * top), np.zeros((m, 0)), lifted)
     values, vectors = _lanczos(
         solve, lambda x: scaled.apply(x) + np.multiply.outer(lifted, lifted @ x), m * top, m, wanted
     )
     return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, SOLVERS[type(scaled)])
+
+
+def _bottom_of(matrix: Array, wanted: int) -> tuple[Array, Array]:
+    try:
+        return eigh(matrix, subset_by_index=(0, wanted - 1))
+    except LinAlgError:  # LAPACK's partial solver gives up on some clusters that the full one takes
+        values, vectors = eigh(matrix, driver="evd")
+        return values[:wanted], vectors[:, :wanted]
 
 
 def metric_of(observations: Observations) -> tuple[Array, float]:

@@ -24,6 +24,8 @@ from ..observations import Cloud
 from .base import KernelPart, ReducedCloud, Warp
 from .thin import ThinCloud, energy_features
 
+LOST = 1e-5  # error of a warp, as a share of its cloud, that is too much
+
 
 @dataclass(frozen=True)
 class KernelFamily:
@@ -61,6 +63,14 @@ class DualCloud:
         self._to_affine = basis.coefficients @ schur @ inverse_T.T  # (d + 1, s)
         self._affine_variance = basis.coefficients @ schur @ basis.coefficients.T  # (d + 1, d + 1)
         self._weights = _inverse(lower) - inverse_T @ schur @ inverse_T.T  # (s, s), H_t
+
+        # H annihilates affine functions; what rounding leaves of them, the warp adds to every point
+        lost = float(np.abs(self._weights @ basis.columns).max() * np.sqrt(len(unit)))
+        if lost > LOST:
+            raise NumericalFailure(
+                f"cloud {cloud.name!r}: rounding leaves an error of {lost:.1g} in its warp at smoothing {smoothing:g}; "
+                "raise smoothing or lower bandwidth"
+            )
 
     @property
     def seen(self) -> IndexArray:
