@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -139,9 +140,9 @@ class DeformableGPA(GPA):
         gauge = fix_gauge(spectrum, core.clouds, rank, modes=modes, scale_method=self.scale_method, start=begin)
         return Solution(gauge, spectrum)
 
+    @abstractmethod
     def family(self) -> Family:
         """The warps, with their settings checked."""
-        raise NotImplementedError
 
     def _spectrum(self, core: Observations, form: Form, rank: int) -> Spectrum:
         m, d = len(core.landmarks), core.dimension

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,7 @@ class Refit:
     spreads: list[Array]  # a cloud: variance of its points left out, in units of its noise; NaN for rigid warps
 
 
-class GPA(BaseEstimator):
+class GPA(BaseEstimator, ABC):
     """What every registration delivers, and how its warps are used."""
 
     def transform(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k, d)
@@ -101,13 +102,13 @@ class GPA(BaseEstimator):
         self._require_fitted()
         return diagnose(self, points, cloud)
 
+    @abstractmethod
     def prepared(self, scene: Scene) -> Prepared:
         """What refitting without some landmarks shares with this fit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refit(self, prepared: Prepared, kept: IndexArray) -> Refit:
         """Map, poses and warps from the landmarks ``kept`` alone, with the settings and widths of this fit."""
-        raise NotImplementedError
 
     def _deliver(self, scene: Scene, solution: Solution, warps: list[Warp]) -> None:
         """Everything a user reads, in the order of all clouds and landmarks."""
