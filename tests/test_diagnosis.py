@@ -70,6 +70,11 @@ def test_a_cloud_on_few_shared_landmarks_is_weakly_tied():
     assert "cloud 5" in found[0].found
 
 
+@pytest.mark.parametrize("bandwidth", [30.0, 1e-3])
+def test_a_bandwidth_given_as_a_length_is_noticed(bandwidth):
+    assert "unusual bandwidth" in kinds(KernelGPA(bandwidth=bandwidth).fit(healthy()))
+
+
 def test_query_points_far_outside_are_counted():
     points = healthy()
     gpa = KernelGPA().fit(points)

@@ -24,6 +24,7 @@ FEW_TIES = 2.0  # times the landmarks that an affine map needs: fewer shared one
 THIN_TIES = 0.02  # shared landmarks thinner than this share of the cloud tie it weakly
 SHRUNK = 0.5  # a cloud squeezed below this, or stretched above its inverse, by its warp
 SUSPICIOUS = 6.0  # spreads of the good residuals
+NARROWEST, WIDEST = 0.02, 10.0  # bandwidths beyond which a kernel does nothing
 OUTSIDE = 3.0  # times the usual distance between neighbouring landmarks
 
 
@@ -219,6 +220,23 @@ def _suspicious(gpa: Any) -> list[Finding]:
     ]
 
 
+def _idle_kernel(gpa: Any) -> list[Finding]:
+    bandwidth = getattr(gpa, "bandwidth", None)
+    if bandwidth is None or NARROWEST <= bandwidth <= WIDEST:
+        return []
+    effect = (
+        "so wide that the warps are nearly affine" if bandwidth > WIDEST else "so narrow that landmarks stand alone"
+    )
+    return [
+        Finding(
+            "unusual bandwidth",
+            0.5,
+            f"bandwidth {bandwidth:g} makes kernels {effect}",
+            "it is a multiple of the mean distance between the points of a cloud, not a length; 0.1 to 1.5 is usual",
+        )
+    ]
+
+
 def _outside(gpa: Any, points: npt.ArrayLike, cloud: Name) -> list[Finding]:
     own = gpa.observations_.clouds[gpa.observations_.cloud_index(cloud)].points
     tree = KDTree(own)
@@ -247,4 +265,5 @@ CHECKS: list[Callable[[Any], list[Finding]]] = [
     _folded,
     _suspicious,
     _seen_once,
+    _idle_kernel,
 ]
