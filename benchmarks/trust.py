@@ -102,18 +102,6 @@ def figure_tune():
         say(f"| {hidden:.0%}, {noise:g} mm | {chosen} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |")
 
 
-def exchanged(points, share, seed=0):
-    """Points with a share of each cloud's observations exchanged among themselves, and which."""
-    rng = np.random.default_rng(seed)
-    points, wrong = points.copy(), np.zeros(points.shape[:2], dtype=bool)
-    for t in range(len(points)):
-        seen = np.flatnonzero(~np.isnan(points[t, :, 0]))
-        chosen = rng.permutation(seen)[: round(share * len(seen))]
-        points[t, chosen] = points[t, np.roll(chosen, 1)]
-        wrong[t, chosen] = True
-    return points, wrong
-
-
 def figure_robust():
     say("| hidden, noise | loss | wrong | map error (clean) | ratio | sensor error (clean) | ratio | avg. precision |")
     say("|---|---|---|---|---|---|---|---|")
@@ -123,7 +111,7 @@ def figure_robust():
         for loss in ("geman-mcclure", "tukey", "huber"):
             clean = None
             for share in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5):
-                points, wrong = exchanged(liver.points, share)
+                points, wrong = simulate.exchanged(liver.points, share)
                 gpa = KernelGPA(bandwidth=0.5, smoothing=0.1, robust=loss).fit(points)
                 figures = np.array([metrics.map_error(gpa.map_, liver.template), sensor_rms(gpa, surface)])
                 clean = figures if clean is None else clean

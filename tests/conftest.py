@@ -7,11 +7,27 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+
 matplotlib.use("Agg")
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
+
+# every kind of registration for which the laws of maps hold
+LAWFUL = [
+    RigidGPA(),
+    RigidGPA(scaling=True),
+    AffineGPA(),
+    AffineGPA(modes="paper"),
+    TPSGPA(control_points=3),
+    TPSGPA(control_points=3, modes="paper"),
+    KernelGPA(),
+    KernelGPA(modes="paper"),
+    KernelGPA(modes="paper", scale_method="closed-form"),
+    KernelGPA(modes="paper", scale_method="pairwise"),
+]
 
 
 def scene(n=6, m=40, d=3, bend=0.05, hidden=0.3, seed=0, noise=0.0):

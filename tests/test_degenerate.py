@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from conftest import random_rotation, scene
+from conftest import LAWFUL, random_rotation, scene
 from kernelgpa import (
     TPSGPA,
     AffineGPA,
@@ -18,19 +18,7 @@ from kernelgpa import (
     WeaklyTied,
 )
 
-MODELS = [
-    RigidGPA(),
-    RigidGPA(scaling=True),
-    AffineGPA(),
-    AffineGPA(modes="paper"),
-    TPSGPA(control_points=3),
-    TPSGPA(control_points=3, modes="paper"),
-    KernelGPA(),
-    KernelGPA(modes="paper"),
-    KernelGPA(modes="paper", scale_method="closed-form"),
-    KernelGPA(modes="paper", scale_method="pairwise"),
-    KernelGPA(inducing=12),
-]
+MODELS = [*LAWFUL, KernelGPA(inducing=12)]
 every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 
 

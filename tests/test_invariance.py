@@ -8,22 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from conftest import random_rotation, scene
-from kernelgpa import TPSGPA, AffineGPA, KernelGPA, Observations, RigidGPA
+from conftest import LAWFUL, random_rotation, scene
+from kernelgpa import TPSGPA, KernelGPA, Observations
 
-MODELS = [
-    RigidGPA(),
-    RigidGPA(scaling=True),
-    AffineGPA(),
-    AffineGPA(modes="paper"),
-    TPSGPA(control_points=3),
-    TPSGPA(control_points=3, modes="paper"),
-    KernelGPA(),
-    KernelGPA(modes="paper"),
-    KernelGPA(modes="paper", scale_method="closed-form"),
-    KernelGPA(modes="paper", scale_method="pairwise"),
-    KernelGPA(kernel="wendland", bandwidth=1.0, inducing=12),
-]
+MODELS = [*LAWFUL, KernelGPA(kernel="wendland", bandwidth=1.0, inducing=12)]
 every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 seeds = st.integers(0, 10_000)
 

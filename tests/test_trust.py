@@ -29,17 +29,6 @@ def sensor_rms(gpa, scene):
     return np.sqrt(np.mean(metrics.sensor_error(gpa.transform_clouds(points), gpa.jacobians(points)) ** 2))
 
 
-def exchanged(points, share):
-    rng = np.random.default_rng(0)
-    points, wrong = points.copy(), np.zeros(points.shape[:2], dtype=bool)
-    for t in range(len(points)):
-        seen = np.flatnonzero(~np.isnan(points[t, :, 0]))
-        chosen = rng.permutation(seen)[: round(share * len(seen))]
-        points[t, chosen] = points[t, np.roll(chosen, 1)]
-        wrong[t, chosen] = True
-    return points, wrong
-
-
 @every_scene
 def test_the_default_map_is_as_good_as_the_rigid_one_whatever_the_settings(hidden, noise):
     scene = liver(hidden, noise)
@@ -80,7 +69,7 @@ def test_tuning_lands_near_the_best_of_the_grid(hidden, noise):
 def test_wrong_matches_are_found_and_do_no_harm(hidden, noise, loss):
     scene = liver(hidden, noise)
     clean = KernelGPA(bandwidth=0.5, robust=loss).fit(scene.points)
-    points, wrong = exchanged(scene.points, 0.2)
+    points, wrong = simulate.exchanged(scene.points, 0.2)
     gpa = KernelGPA(bandwidth=0.5, robust=loss).fit(points)
     seen = ~np.isnan(points[:, :, 0])
     assert average_precision_score(wrong[seen], gpa.residuals_[seen]) >= 0.98

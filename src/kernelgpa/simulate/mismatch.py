@@ -1,0 +1,26 @@
+"""Wrong matches, as a careless matcher makes them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import InvalidSetting
+from ..frames import Array, BoolArray
+
+
+def exchanged(
+    points: Array,  # (n, m, d), NaN where unseen
+    share: float,
+    seed: int = 0,
+) -> tuple[Array, BoolArray]:  # the points, and (n, m) which are wrong
+    """Points with a share of each cloud's observations exchanged among themselves."""
+    if not 0 <= share <= 1:
+        raise InvalidSetting(f"share is {share}; expected a share of the observations, 0 to 1")
+    rng = np.random.default_rng(seed)
+    points, wrong = points.copy(), np.zeros(points.shape[:2], dtype=bool)
+    for t in range(len(points)):
+        seen = np.flatnonzero(~np.isnan(points[t, :, 0]))
+        chosen = rng.permutation(seen)[: round(share * len(seen))]
+        points[t, chosen] = points[t, np.roll(chosen, 1)]
+        wrong[t, chosen] = True
+    return points, wrong
