@@ -28,6 +28,10 @@ from .threads import blas_threads_for
 from .warps import Family, ReducedCloud
 from .warps.part import PartOfCloud, leave_one_out
 
+HARDLY_TIED = (
+    "some clouds share landmarks with the rest that fix an affine map between them hardly better than noise blurs it; "
+    "the map of modes='paper' may be wrong: see diagnose(), and use modes='auto'"
+)
 ROUNDING = 1e-6  # of the map's size: residuals below this are those of exact copies
 
 
@@ -58,6 +62,8 @@ class DeformableGPA(GPA):
         observations = as_observations(points, weights)
         with blas_threads_for(len(observations.landmarks)):
             scene = open_scene(observations)
+            if self.modes == "paper" and scene.hardly_tied:
+                warnings.warn(HARDLY_TIED, KernelGPAWarning, stacklevel=2)
             last = self._round(scene, scene.restricted, scene.start.gauge.rotations)
             if self.robust is not None:
                 last = self._reweighted_rounds(scene, last, self.robust)

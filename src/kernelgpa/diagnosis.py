@@ -16,6 +16,7 @@ from scipy.spatial import KDTree
 
 from .frames import Array, finite_rows, frame_of
 from .names import Name
+from .rigid import torn_apart
 from .robust import spread
 from .spectral import Uniqueness
 from .warps.inverse import oriented
@@ -128,6 +129,27 @@ def _weakly_tied(gpa: Any) -> list[Finding]:
                 )
             )
     return findings
+
+
+def _torn(gpa: Any) -> list[Finding]:
+    if not gpa.scene_.hardly_tied:
+        return []
+    spectrum = gpa.scene_.start.spectrum
+    first, second = [[core.names[t] for t in group] for core in [gpa.scene_.core] for group in torn_apart(core)]
+    return [
+        Finding(
+            "weakly tied groups",
+            0.7,
+            f"clouds {_few(first)} and clouds {_few(second)} share landmarks that fix an affine map between them hardly "
+            f"better than noise and deformation blur it (eigenvalue {spectrum.dimension + 1} of the affine "
+            f"registration lies {spectrum.gap:.0%} above the one before)",
+            "give them more landmarks in common that do not lie in one plane; modes='paper' is not to be trusted here",
+        )
+    ]
+
+
+def _few(names: list[Name]) -> str:
+    return ", ".join(repr(name) for name in names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _thinnest(points: Array) -> float:
@@ -261,6 +283,7 @@ CHECKS: list[Callable[[Any], list[Finding]]] = [
     _collapsed,
     _mirrored,
     _no_gap,
+    _torn,
     _weakly_tied,
     _folded,
     _suspicious,

@@ -115,7 +115,7 @@ class GPA(BaseEstimator, ABC):
         observations, gauge = scene.observations, solution.gauge
         if gauge.ending is Ending.LIMIT:
             warnings.warn(gauge.ending.value, KernelGPAWarning, stacklevel=3)
-        self.observations_, self.gauge_, self.warps_ = observations, gauge, warps
+        self.scene_, self.observations_, self.gauge_, self.warps_ = scene, observations, gauge, warps
         self.scales_ = gauge.scales
         self.mirrored_ = [observations.names[t] for t in scene.mirrored]
         self.rotations_, self.translations_ = all_poses(scene, gauge)

@@ -59,6 +59,23 @@ def affine_start(observations: Observations) -> Start:
     return Start(spectrum, fix_gauge(spectrum, observations.clouds, rank))
 
 
+def torn_apart(observations: Observations) -> tuple[IndexArray, IndexArray]:
+    """The two groups of clouds that come apart most easily.
+
+    The next eigenvector of the affine registration is nearly an affine function of the map within each cloud.
+    Where it is another one in one group of clouds than in the rest, only that group's few ties oppose.
+    """
+    rank, d = map_rank(observations.clouds), observations.dimension
+    reduced = [AffineFamily().reduce(cloud) for cloud in observations.clouds]
+    spectrum = smallest(accumulate(reduced, len(observations.landmarks)), rank, d + 1, *metric_of(observations))
+    functions = np.column_stack([spectrum.vectors[:, :rank], np.ones(len(spectrum.vectors))])
+    weak = spectrum.vectors[:, rank]
+    said = [functions @ np.linalg.lstsq(functions[c.seen], weak[c.seen], rcond=1e-6)[0] for c in observations.clouds]
+    off = np.array(said) - np.mean(said, axis=0)
+    side = np.linalg.svd(off, full_matrices=False)[0][:, 0] > 0
+    return np.flatnonzero(side == side[0]), np.flatnonzero(side != side[0])
+
+
 def map_rank(clouds: Sequence[Cloud]) -> int:
     """Dimensions of the map: as many as the fullest cloud spans."""
     return max(cloud.frame.rank for cloud in clouds)

@@ -21,6 +21,7 @@ from .rigid import Start, affine_start, hands, map_rank
 from .ties import require_tied
 
 HEAP = 4  # landmarks of a cloud in exactly one place that are too many for chance
+HARDLY_TIED = 0.6  # gap of the affine registration below which its ties are as weak as the noise
 ODD_SIZE = 3.0  # a cloud so many times larger or smaller than the others is suspected of another unit
 
 
@@ -46,6 +47,12 @@ class Scene:
     @property
     def rank(self) -> int:
         return map_rank(self.core.clouds)
+
+    @property
+    def hardly_tied(self) -> bool:
+        """Whether an affine map between some clouds and the rest is fixed hardly better than noise blurs it."""
+        spectrum = self.start.spectrum
+        return len(spectrum.values) > spectrum.dimension and spectrum.gap < HARDLY_TIED
 
     @property
     def mirrored(self) -> IndexArray:

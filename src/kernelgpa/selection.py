@@ -25,7 +25,6 @@ from .frames import Array, IndexArray, farthest_points
 from .metrics import consistency, sensor_residuals
 from .observations import Observations, as_observations
 from .registration import GPA, Prepared
-from .scene import open_scene
 
 REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
 
@@ -71,7 +70,7 @@ def cross_validate(
     """
     observations = as_observations(points, weights)
     fitted = clone(estimator).fit(observations)
-    prepared = fitted.prepared(open_scene(observations))
+    prepared = fitted.prepared(fitted.scene_)
     left_out = [_places(one, prepared.landmarks) for one in _folds(folds, observations, fitted)]
     tested = [one for one in left_out if len(one)]
     _require_enough(prepared.core, tested)
