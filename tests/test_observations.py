@@ -274,8 +274,10 @@ def test_fewer_observations_keep_their_resolution():
 
 def test_a_name_comes_before_an_index():
     observations = Observations.from_array(faces(), clouds=[2, 0, 1])
-    assert [observations.cloud_index(name) for name in (2, 0, 1, -1)] == [0, 1, 2, 2]
+    assert [observations.cloud_index(name) for name in (2, 0, 1)] == [0, 1, 2]
     assert observations.cloud_index(np.int64(2)) == 0
+    with pytest.raises(InvalidObservations, match="no cloud -1"):  # where names are numbers, a number is a name
+        observations.cloud_index(-1)
 
 
 # -- what cannot be data is refused, by name --

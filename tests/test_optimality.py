@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from conftest import scene
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from kernelgpa.observations import as_observations
+from kernelgpa.warps import reduce
 
 DEFORMABLE = [
     AffineGPA(modes="paper"),
@@ -26,7 +27,7 @@ def total_form(model, points):
     """Q, accumulated plainly."""
     m = points.shape[1]
     Q = np.zeros((m, m))
-    for cloud in model.reduce(as_observations(points).clouds):
+    for cloud in (reduce(model.family(), one) for one in as_observations(points).clouds):
         Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
     return Q
 

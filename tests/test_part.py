@@ -8,11 +8,18 @@ from numpy.testing import assert_allclose
 
 from conftest import scene
 from kernelgpa import Observations
-from kernelgpa.kernels import Gaussian
-from kernelgpa.warps import AffineFamily
-from kernelgpa.warps.kernel import DualCloud
-from kernelgpa.warps.part import PartOfCloud, leave_one_out
-from kernelgpa.warps.thin import ThinCloud, energy_features
+from kernelgpa.errors import NumericalFailure
+from kernelgpa.kernels import Gaussian, gram
+from kernelgpa.warps import AffineFamily, KernelPart, reduce
+from kernelgpa.warps.kernel import PreparedDual
+from kernelgpa.warps.part import leave_one_out, leave_out
+from kernelgpa.warps.thin import PreparedThin, energy_features
+
+
+def dual(cloud, sigma):
+    unit = cloud.frame.to_unit(cloud.points)
+    part = KernelPart(Gaussian(), unit, sigma, np.zeros((0, unit.shape[1])))
+    return PreparedDual(cloud, part, gram(Gaussian(), unit, unit, sigma)).reduce(0.1, cloud.weights)
 
 
 def reducers(cloud):
@@ -24,11 +31,11 @@ def reducers(cloud):
         moved = features._replace(
             centres=one.frame.to_unit(cloud.points[:12]), sigma=0.8 * cloud.frame.size / one.frame.size
         )
-        return ThinCloud(one, moved, 0.1)
+        return PreparedThin(one, moved).reduce(0.1, one.weights)
 
     return {
-        "affine": AffineFamily().reduce,
-        "dual": lambda one: DualCloud(one, Gaussian(), 0.8 * cloud.frame.size / one.frame.size, 0.1),
+        "affine": lambda one: reduce(AffineFamily(), one),
+        "dual": lambda one: dual(one, 0.8 * cloud.frame.size / one.frame.size),
         "thin": thin,
     }
 
@@ -41,20 +48,39 @@ def cloud(request, dimension):
 
 
 @pytest.mark.parametrize("form", ["affine", "dual", "thin"])
-def test_a_part_is_the_cloud_without_the_rest(form, cloud):
+def test_what_is_left_is_the_cloud_without_the_rest(form, cloud):
     reduce = reducers(cloud)[form]
-    kept = np.ones(25, dtype=bool)
-    kept[[3, 8, 20, 21]] = False
-    renumbered = np.cumsum(kept) - 1
-    part = PartOfCloud(reduce(cloud), kept, renumbered)
-    alone = reduce(cloud.only(kept, renumbered))
-    scale = np.abs(alone.form()).max()
-    assert np.array_equal(part.seen, alone.seen)
-    assert_allclose(part.form(), alone.form(), rtol=0, atol=1e-9 * scale)
+    whole, rows = reduce(cloud), np.array([3, 8, 20, 21])
+    part = leave_out(whole, rows)
+    kept = np.isin(np.arange(25), part.kept)
+    assert np.array_equal(np.flatnonzero(~kept), rows)
+    alone = reduce(cloud.only(kept, np.cumsum(kept) - 1))
+    left = whole.form()[np.ix_(kept, kept)] - part.root.T @ part.root
+    assert_allclose(left, alone.form(), rtol=0, atol=1e-9 * np.abs(left).max())
     targets = np.random.default_rng(1).standard_normal((21, cloud.points.shape[1]))
-    expected = alone.fit(targets)(cloud.points[~kept])
-    assert_allclose(part.predict(targets), expected, rtol=0, atol=1e-8)
-    assert_allclose(part.fit(targets)(cloud.points), alone.fit(targets)(cloud.points), rtol=0, atol=1e-8)
+    expected = alone.fit(targets)(cloud.points[rows])
+    assert_allclose(part.to_rest @ targets, expected, rtol=0, atol=1e-8)
+    complete = np.empty_like(cloud.points)
+    complete[part.kept], complete[rows] = targets, expected
+    assert_allclose(whole.fit(complete)(cloud.points), alone.fit(targets)(cloud.points), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("form", ["affine", "dual", "thin"])
+def test_a_reduced_cloud_tells_its_form_in_parts(form, cloud):
+    whole = reducers(cloud)[form](cloud)
+    Q, Y = whole.form(), np.random.default_rng(4).standard_normal((25, 5))
+    some = np.array([7, 2, 11])
+    assert_allclose(whole.apply(Y), Q @ Y, rtol=0, atol=1e-12 * np.abs(Q).max() * 25)
+    assert_allclose(whole.diagonal(), np.diag(Q), rtol=0, atol=1e-13 * np.abs(Q).max())
+    assert_allclose(whole.rows(some), Q[some], rtol=0, atol=1e-13 * np.abs(Q).max())
+
+
+def test_what_a_warp_cannot_do_without_has_no_residual(dimension):
+    points, _ = scene(n=2, m=dimension + 1, d=dimension, hidden=0.0)
+    alone = reduce(AffineFamily(), Observations.from_array(points).clouds[0])
+    assert np.isnan(leave_one_out(alone, points[1])).all()
+    with pytest.raises(NumericalFailure, match="use more folds"):
+        leave_out(alone, np.array([1]))
 
 
 @pytest.mark.parametrize("form", ["affine", "dual", "thin"])
@@ -71,20 +97,17 @@ def test_leave_one_out_residuals_are_those_of_refitting(form, cloud):
 @pytest.mark.parametrize("form", ["affine", "dual", "thin"])
 def test_variance_of_a_point_left_out_is_that_of_the_fit_plus_noise(form, cloud):
     reduce = reducers(cloud)[form]
+    part = leave_out(reduce(cloud), np.array([7]))
     kept = np.arange(25) != 7
-    part = PartOfCloud(reduce(cloud), kept, np.cumsum(kept) - 1)
     alone = reduce(cloud.only(kept, np.cumsum(kept) - 1))
     expected = alone.variance(cloud.points[[7]]) + 1 / cloud.weights[7]
-    if form == "thin":  # a thin fit cannot see what its features do not express, the variance adds it
-        assert part.rest_variance <= expected * (1 + 1e-9)
-    else:
-        assert_allclose(part.rest_variance, expected, rtol=1e-7)
+    assert_allclose(part.variance, expected, rtol=1e-7)
 
 
 def test_kriging_variance_is_that_of_a_gaussian_process_with_a_vague_affine_mean(dimension):
     points, _ = scene(n=2, m=20, d=dimension, hidden=0.0)
     cloud = Observations.from_array(points).clouds[0]
-    reduced = DualCloud(cloud, Gaussian(), 0.8, 0.1)
+    reduced = dual(cloud, 0.8)
     unit, query = cloud.frame.to_unit(cloud.points), np.random.default_rng(0).standard_normal((6, dimension))
 
     def covariance(a, b):

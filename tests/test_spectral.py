@@ -13,10 +13,10 @@ import kernelgpa.forms
 import kernelgpa.spectral
 from conftest import random_rotation, scene
 from kernelgpa import InvalidObservations, NumericalFailure, Observations
-from kernelgpa.forms import DenseForm, ThinForm, accumulate
+from kernelgpa.forms import Block, DenseForm, ThinForm, accumulate
 from kernelgpa.kernels import Gaussian, Wendland
 from kernelgpa.spectral import RESIDUAL, Spectrum, Uniqueness, factorisation, metric_of, smallest
-from kernelgpa.warps import AffineFamily, Factor, KernelFamily, ThinPlateFamily
+from kernelgpa.warps import AffineFamily, Factor, KernelFamily, ThinPlateFamily, reduce
 
 EPS = np.finfo(float).eps
 LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Lanczos", "thin: Woodbury and Lanczos"
@@ -82,7 +82,7 @@ def assert_bottom(spectrum, Q, modes):
 
 
 def reduced(family, points):
-    return [family.reduce(cloud) for cloud in Observations.from_array(points).clouds]
+    return [reduce(family, cloud) for cloud in Observations.from_array(points).clouds]
 
 
 class Made:
@@ -172,7 +172,7 @@ def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension,
     """Q x = lambda D x  with D the mean weight of each landmark."""
     m, modes = 120, 12
     observations = weighted_scene(4, m, dimension, hidden)
-    clouds = [FAMILIES[name].reduce(cloud) for cloud in observations.clouds]
+    clouds = [reduce(FAMILIES[name], cloud) for cloud in observations.clouds]
     density, top = metric_of(observations)
     assert_allclose(density, observations.weights.sum(axis=0) / observations.counts, rtol=10 * EPS)
     spectrum = solve_with(clouds, m, dimension, modes, solver, density, top)
@@ -193,7 +193,7 @@ def test_the_constants_stay_out_where_all_eigenvalues_are_as_large_as_they_can_b
     """Beyond the affine functions of two clouds that both saw everything every eigenvalue is 2, the bound."""
     m, modes = 120, 20
     observations = Observations.from_array(scene(n=2, m=m, d=dimension, hidden=0.0, bend=0.1)[0])
-    clouds = [AffineFamily().reduce(cloud) for cloud in observations.clouds]
+    clouds = [reduce(AffineFamily(), cloud) for cloud in observations.clouds]
     spectrum = solve_with(clouds, m, dimension, modes, solver, *metric_of(observations))
     assert spectrum.values[-1] == pytest.approx(2, abs=100 * EPS)
     assert_bottom(spectrum, total_form(clouds, m), modes)
@@ -206,7 +206,7 @@ def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
     without = observations.subset(range(5, 40))
     spectra = []
     for some in (observations, without):
-        form = accumulate([AffineFamily().reduce(cloud) for cloud in some.clouds], len(some.landmarks))
+        form = accumulate([reduce(AffineFamily(), cloud) for cloud in some.clouds], len(some.landmarks))
         spectra.append(smallest(form, 3, 3, *metric_of(some)))
     # the faint landmarks move the rest by their share of the weight
     assert_allclose(spectra[0].values, spectra[1].values, rtol=0, atol=1e-9 * 40)
@@ -352,7 +352,11 @@ def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale,
     basis = np.linalg.qr(rng.standard_normal((m, 6)))[0] * rng.uniform(0.1, 0.9, 6)
     weights = rng.uniform(1, 2, m)
     Q = np.diag(weights) - basis @ basis.T
-    form = DenseForm(Q) if kind is DenseForm else ThinForm(weights, basis)
+    form = (
+        DenseForm(Q)
+        if kind is DenseForm
+        else ThinForm(weights, (Block(np.arange(len(basis)), basis),), np.ones(len(basis)))
+    )
     x = rng.standard_normal((m, 4))
     assert form.landmarks == m
     assert form.total == pytest.approx(np.trace(Q), rel=100 * EPS)

@@ -7,26 +7,27 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from .diagnosis import Suspicion, suspicions, suspicious_landmarks
 from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning
-from .faithful import faithful_registration
-from .forms import Form, accumulate
+from .faithful import Faithful, faithful_registration
+from .forms import Form, accumulate, without
 from .frames import Array, IndexArray
 from .gauge import SCALE_METHODS, Gauge, fix_gauge
 from .names import Name
-from .observations import Cloud, Observations, as_observations, reweighted
-from .registration import GPA, Prepared, Refit, Solution
-from .robust import MOST_ROUNDS, SETTLED, Annealing, require_loss
-from .scene import Scene, open_scene
+from .observations import Cloud, Observations, reweighted
+from .registration import GPA, Prediction, Solution, Work, results
+from .rigid import map_rank
+from .robust import MOST_ROUNDS, SETTLED, Annealing, consensus, require_loss
+from .scene import Scene
 from .spectral import Spectrum, Uniqueness, metric_of, smallest
-from .threads import blas_threads_for
-from .warps import Family, ReducedCloud
-from .warps.part import PartOfCloud, leave_one_out
+from .warps import Family, PreparedCloud, ReducedCloud, reduce
+from .warps.base import sensor_jacobians
+from .warps.part import LeftOut, leave_one_out, leave_out
 
 HARDLY_TIED = (
     "some clouds share landmarks with the rest that fix an affine map between them hardly better than noise blurs it; "
@@ -37,10 +38,11 @@ ROUNDING = 1e-6  # of the map's size: residuals below this are those of exact co
 
 @dataclass(frozen=True)
 class Round:
-    """One solve: the observations with their weights, every cloud reduced, and the solution."""
+    """One solve: the observations with their weights, every cloud reduced, their sum, and the solution."""
 
     restricted: Observations
     reduced: list[ReducedCloud]
+    form: Form  # of the clouds that take part
     solution: Solution
 
 
@@ -52,46 +54,69 @@ class DeformableGPA(GPA):
     robust: str | None
     n_jobs: int | None
 
-    def fit(self, points: Any, weights: Any = None) -> Self:
-        """Register the clouds: (n, m, d) with NaN, a list of (points, ids), or Observations.
+    family_: Family
+    spectrum_: Spectrum
+    faithful_: Faithful | None
+    solved_: IndexArray  # the landmarks that the map was solved from
+    weights_: Array  # (n, m) as the last solve used them
+    residuals_: Array  # (n, m) leave-one-out
+    deviations_: Array  # (n, m) the same in units of what is expected of an observation that far from the others
 
-        weights : one number a landmark (m,) or an observation (n, m); 0 means not seen.  A known standard
-            deviation s is the weight 1 / s^2, up to a common factor that ``smoothing`` answers to.
-        """
-        self._check_settings()
-        observations = as_observations(points, weights)
-        with blas_threads_for(len(observations.landmarks)):
-            scene = open_scene(observations)
-            if self.modes == "paper" and scene.hardly_tied:
-                warnings.warn(HARDLY_TIED, KernelGPAWarning, stacklevel=2)
-            last = self._round(scene, scene.restricted, scene.start.gauge.rotations)
-            if self.robust is not None:
-                last = self._reweighted_rounds(scene, last, self.robust)
-            places = last.solution.gauge.map
-            self._deliver(scene, last.solution, [cloud.fit(places[cloud.seen]) for cloud in last.reduced])
-            self._deliver_residuals(scene, last)
-        return self
+    def prepare(self, scene: Scene) -> list[PreparedCloud]:
+        family = self.family()
+        # threads: the work is in BLAS, which lets go of the interpreter
+        tasks = (delayed(family.prepare)(cloud) for cloud in scene.restricted.clouds)
+        return list(Parallel(n_jobs=self.n_jobs, prefer="threads")(tasks))
 
-    def _round(self, scene: Scene, restricted: Observations, start: Array, gamma: float | None = None) -> Round:
+    def fit_scene(self, scene: Scene, prepared: Sequence[PreparedCloud]) -> Work:
+        if self.modes == "paper" and scene.hardly_tied:
+            warnings.warn(HARDLY_TIED, KernelGPAWarning, stacklevel=4)
+        last = self._round(scene, prepared, scene.restricted, scene.start.gauge.rotations)
+        if self.robust is not None:
+            last = self._reweighted_rounds(scene, prepared, last, self.robust)
+        if last.solution.spectrum is None:  # rounds with a known gamma do without
+            spectrum = self._spectrum(last.restricted.at(scene.part), last.form)
+            last = replace(last, solution=replace(last.solution, spectrum=spectrum))
+        places = last.solution.gauge.map
+        warps = [cloud.fit(places[cloud.seen]) for cloud in last.reduced]
+        self._keep({**results(scene, last.solution, warps), **_results_of(scene, last), "family_": self.family()})
+        return Work(last.restricted.at(scene.part), [last.reduced[t] for t in scene.part], last.form)
+
+    def _round(
+        self,
+        scene: Scene,
+        prepared: Sequence[PreparedCloud],
+        restricted: Observations,
+        start: Array,
+        gamma: float | None = None,
+    ) -> Round:
         """One solve with the weights as they stand."""
-        reduced = self.reduce(restricted.clouds)
-        solution = self.solve(restricted.at(scene.part), [reduced[t] for t in scene.part], start, gamma)
-        return Round(restricted, reduced, solution)
+        smoothing = self.family().smoothing
+        tasks = (delayed(p.reduce)(smoothing, c.weights) for p, c in zip(prepared, restricted.clouds, strict=True))
+        reduced = list(Parallel(n_jobs=self.n_jobs, prefer="threads")(tasks))
+        form = accumulate([reduced[t] for t in scene.part], len(restricted.landmarks))
+        return Round(restricted, reduced, form, self.solve(restricted.at(scene.part), form, start, gamma))
 
-    def _reweighted_rounds(self, scene: Scene, last: Round, loss: str) -> Round:
+    def _reweighted_rounds(self, scene: Scene, prepared: Sequence[PreparedCloud], last: Round, loss: str) -> Round:
         """Solves with less and less weight on what does not fit, until the weights settle."""
         rounding = ROUNDING * float(last.solution.gauge.scales[0])
         annealing = Annealing(loss, scene.restricted.dimension, rounding)
         given, factors = scene.restricted.weights, np.ones_like(scene.restricted.weights)
         for _ in range(MOST_ROUNDS):
-            lengths = residual_lengths(last.reduced, last.solution.gauge.map, given.shape)
-            rigid = rigid_lengths(scene.restricted.at(scene.part), last.solution.gauge)
-            renewed = np.where(np.isnan(lengths), 0.0, annealing.weights(lengths, rigid))
+            places = last.solution.gauge.map
+            posed = posed_observations(scene.core, last.solution.gauge)
+            rigid = np.linalg.norm(posed - places, axis=2)
+            if not annealing.arrived:
+                places = consensus(posed, max(2 * float(np.nanmedian(rigid)), rounding))
+            lengths = residual_lengths(last.reduced, places, given.shape)
+            # what a warp cannot do without has no residual, and keeps its weight
+            renewed = np.where(np.isnan(lengths), 1.0, annealing.weights(lengths, rigid))
             change = float(np.sqrt(np.mean((renewed - factors)[~np.isnan(lengths)] ** 2)))
             factors = renewed
             known = last.solution.faithful if annealing.arrived else None  # the price of the map has settled too
             last = self._round(
                 scene,
+                prepared,
                 reweighted(scene.restricted, given * factors),
                 last.solution.gauge.rotations,
                 None if known is None else known.gamma,
@@ -105,53 +130,51 @@ class DeformableGPA(GPA):
         )
         return last
 
-    def reduce(self, clouds: Sequence[Cloud]) -> list[ReducedCloud]:
-        """Every cloud with its warp eliminated."""
-        family = self.family()
-        # threads: the work is in BLAS and LAPACK, which let go of the interpreter
-        return list(Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(family.reduce)(c) for c in clouds))
-
-    def prepared(self, scene: Scene) -> Prepared:
-        core = reweighted(scene.restricted, self.weights_[:, scene.landmarks]).at(scene.part)
-        return Prepared(core, scene.landmarks, scene.part, self.reduce(core.clouds), self.gauge_.rotations)
-
-    def refit(self, prepared: Prepared, kept: IndexArray) -> Refit:
-        renumbered = np.full(len(prepared.core.landmarks), -1, dtype=np.intp)
-        renumbered[kept] = np.arange(len(kept))
-        parts = [PartOfCloud(cloud, renumbered[cloud.seen] >= 0, renumbered) for cloud in prepared.reduced]
-        gamma = None if self.faithful_ is None else self.faithful_.gamma
-        gauge = self.solve(prepared.core.select(kept), parts, prepared.start, gamma).gauge
-        warps = [part.fit(gauge.map[part.seen]) for part in parts]
-        return Refit(gauge, warps, [part.rest_variance for part in parts])
-
     def solve(
         self,
         core: Observations,
-        reduced: Sequence[ReducedCloud],
+        form: Form,
         start: Array,
         gamma: float | None = None,
     ) -> Solution:
-        """The map of clouds that are known to be sound and tied, from their reduced forms.
+        """The map of clouds that are known to be sound and tied, from what they leave of the cost.
 
         ``gamma`` is the price of the faithful map where it is known already.
         """
-        form = accumulate(reduced, len(core.landmarks))
-        rank = max(cloud.frame.rank for cloud in core.clouds)
-        spectrum = self._spectrum(core, form, rank)
         if self.modes == "auto":
+            spectrum = self._spectrum(core, form) if gamma is None else None
             faithful = faithful_registration(core, form, start, gamma)
             return Solution(faithful.gauge, spectrum, faithful)
+        spectrum = self._spectrum(core, form)
         modes = None if self.modes == "paper" else int(self.modes)
         begin = None if modes is None else start
+        rank = map_rank(core.clouds)
         gauge = fix_gauge(spectrum, core.clouds, rank, modes=modes, scale_method=self.scale_method, start=begin)
         return Solution(gauge, spectrum)
+
+    def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
+        """One factorisation of each cloud serves all folds (theory, eq. 17)."""
+        clouds = list(zip(work.core.clouds, work.reduced, strict=True))
+        parts = [[_leave_out(cloud, reduced, fold) for fold in folds] for cloud, reduced in clouds]
+        solves = zip(without(work.form, work.reduced, parts, folds), folds, strict=True)
+        tasks = (delayed(self._map_without)(work.core, form, fold) for form, fold in solves)
+        maps = Parallel(n_jobs=n_jobs, prefer="threads")(tasks)
+        predictions = [Prediction.empty(one, len(clouds), len(fold)) for one, fold in zip(maps, folds, strict=True)]
+        for t, cloud in enumerate(work.core.clouds):
+            _predict(cloud, work.reduced[t], parts[t], folds, t, predictions)
+        return predictions
+
+    def _map_without(self, core: Observations, form: Form, left_out: IndexArray) -> Array:
+        kept = np.delete(np.arange(len(core.landmarks)), left_out)
+        gamma = None if self.faithful_ is None else self.faithful_.gamma
+        return self.solve(core.select(kept), form, self.gauge_.rotations, gamma).gauge.map
 
     @abstractmethod
     def family(self) -> Family:
         """The warps, with their settings checked."""
 
-    def _spectrum(self, core: Observations, form: Form, rank: int) -> Spectrum:
-        m, d = len(core.landmarks), core.dimension
+    def _spectrum(self, core: Observations, form: Form) -> Spectrum:
+        m, d, rank = len(core.landmarks), core.dimension, map_rank(core.clouds)
         if m < d + 2:
             raise InvalidObservations(
                 f"{m} landmarks are seen by two or more clouds; warps that deform need at least {d + 2} in "
@@ -168,6 +191,8 @@ class DeformableGPA(GPA):
     def suspicions(self, count: int | None = None) -> list[Suspicion]:
         """Observations that do not fit, by leave-one-out residual, the most suspicious first."""
         self._require_fitted()
+        if count is not None and (not isinstance(count, Integral) or count < 0):
+            raise InvalidSetting(f"count is {count!r}; expected None for all, or how many to list")
         return suspicions(self, count)
 
     def suspicious_landmarks(self) -> list[tuple[Name, float]]:
@@ -179,22 +204,11 @@ class DeformableGPA(GPA):
         """One cloud of the fit with its warp eliminated; its landmark j is landmark solved_[j] of all."""
         self._require_fitted()
         t = self.observations_.cloud_index(cloud)
-        restricted = self.observations_.select(self.solved_).clouds[t]
+        restricted = self.scene_.restricted.clouds[t]
         weighted = replace(restricted, weights=self.weights_[t, self.solved_[restricted.seen]])
-        return self.family().reduce(weighted)
+        return reduce(self.family_, weighted)
 
-    def _deliver_residuals(self, scene: Scene, last: Round) -> None:
-        self.solved_ = scene.landmarks
-        shape = scene.observations.visible.shape
-        self.spectrum_, self.faithful_ = last.solution.spectrum, last.solution.faithful
-        self.weights_ = np.zeros(shape)
-        self.weights_[:, scene.landmarks] = last.restricted.weights
-        self.residuals_ = np.full(shape, np.nan)
-        self.residuals_[:, scene.landmarks] = residual_lengths(
-            last.reduced, last.solution.gauge.map, last.restricted.visible.shape
-        )
-
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
         if self.modes not in ("auto", "paper") and (
             not isinstance(self.modes, Integral) or isinstance(self.modes, bool)
         ):
@@ -212,6 +226,67 @@ class DeformableGPA(GPA):
         self.family()
 
 
+def _leave_out(cloud: Cloud, reduced: ReducedCloud, fold: IndexArray) -> LeftOut | None:
+    rows = np.flatnonzero(np.isin(cloud.seen, fold))
+    return leave_out(reduced, rows) if len(rows) else None
+
+
+def _predict(
+    cloud: Cloud,
+    reduced: ReducedCloud,
+    parts: Sequence[LeftOut | None],
+    folds: Sequence[IndexArray],
+    t: int,
+    predictions: Sequence[Prediction],
+) -> None:
+    """Enter what cloud t says of the landmarks of every fold."""
+    warps, held = [], []
+    for part, fold, prediction in zip(parts, folds, predictions, strict=True):
+        if part is None:
+            continue
+        renumbered = np.delete(np.arange(len(prediction.map) + len(fold)), fold)
+        targets = np.empty_like(cloud.points)
+        targets[part.kept] = prediction.map[np.searchsorted(renumbered, cloud.seen[part.kept])]
+        targets[part.rows] = part.to_rest @ targets[part.kept]
+        columns = np.searchsorted(fold, cloud.seen[part.rows])
+        prediction.points[t, columns], prediction.spreads[t, columns] = targets[part.rows], part.variance
+        warps.append(reduced.fit(targets))
+        held.append((prediction, columns, part.rows))
+    if warps:
+        which = np.repeat(np.arange(len(held)), [len(rows) for *_, rows in held])
+        jacobians = sensor_jacobians(warps, cloud.points[np.concatenate([rows for *_, rows in held])], which)
+        for w, (prediction, columns, _) in enumerate(held):
+            prediction.jacobians[t, columns] = jacobians[which == w]
+
+
+def _results_of(scene: Scene, last: Round) -> dict[str, Any]:
+    """What warps that bend deliver beyond the rest."""
+    solution, shape = last.solution, (len(scene.observations.clouds), len(scene.observations.landmarks))
+    weights, residuals, firmness = np.zeros(shape), np.full(shape, np.nan), np.full(shape, np.nan)
+    weights[:, scene.landmarks] = last.restricted.weights
+    residuals[:, scene.landmarks] = residual_lengths(last.reduced, solution.gauge.map, last.restricted.weights.shape)
+    for t, cloud in enumerate(last.reduced):
+        firmness[t, scene.landmarks[cloud.seen]] = _firmness(cloud, scene.restricted.clouds[t].weights)
+    return {
+        "spectrum_": solution.spectrum,
+        "faithful_": solution.faithful,
+        "solved_": scene.landmarks,
+        "weights_": weights,
+        "residuals_": residuals,
+        "deviations_": residuals * firmness,
+    }
+
+
+def _firmness(cloud: ReducedCloud, given: Array) -> Array:  # (s,)
+    """Noise as a share of the deviation expected of each leave-one-out residual, at the weights given.
+
+    The residual of j has the variance 1 / Q_jj: the noise 1 / w_j and what the others leave open.
+    """
+    own = cloud.diagonal()
+    open_ = 1 / np.maximum(own, np.finfo(np.float64).tiny) - 1 / cloud.weights
+    return np.asarray(1 / np.sqrt(1 + given * np.maximum(open_, 0.0)))
+
+
 def residual_lengths(reduced: Sequence[ReducedCloud], places: Array, shape: tuple[int, ...]) -> Array:
     """|leave-one-out residual| of every observation (n, m), NaN where unseen."""
     lengths = np.full(shape, np.nan)
@@ -220,10 +295,9 @@ def residual_lengths(reduced: Sequence[ReducedCloud], places: Array, shape: tupl
     return lengths
 
 
-def rigid_lengths(core: Observations, gauge: Gauge) -> Array:  # (n, m), NaN where unseen
-    """Distance of every observation from the map after its cloud's rigid motion."""
-    lengths = np.full((len(core.clouds), len(core.landmarks)), np.nan)
+def posed_observations(core: Observations, gauge: Gauge) -> Array:  # (n, m, d), NaN where unseen
+    """Every observation after its cloud's rigid motion."""
+    posed = np.full((len(core.clouds), len(core.landmarks), core.dimension), np.nan)
     for t, cloud in enumerate(core.clouds):
-        posed = cloud.points @ gauge.rotations[t].T + gauge.translations[t]
-        lengths[t, cloud.seen] = np.linalg.norm(posed - gauge.map[cloud.seen], axis=1)
-    return lengths
+        posed[t, cloud.seen] = cloud.points @ gauge.rotations[t].T + gauge.translations[t]
+    return posed

@@ -24,8 +24,11 @@ from .warps.inverse import oriented
 FEW_TIES = 2.0  # times the landmarks that an affine map needs: fewer shared ones tie a cloud weakly
 THIN_TIES = 0.02  # shared landmarks thinner than this share of the cloud tie it weakly
 SHRUNK = 0.5  # a cloud squeezed below this, or stretched above its inverse, by its warp
-SUSPICIOUS = 6.0  # spreads of the good residuals
+SUSPICIOUS = 8.0  # spreads of the good residuals
+HARMLESS = 2.0  # times the median distance that rigid motions leave, as in robust fitting
+HEEDED = 0.1  # of its weight: an observation that a robust fit left less was set aside
 NARROWEST, WIDEST = 0.02, 10.0  # bandwidths beyond which a kernel does nothing
+TINY = float(np.finfo(np.float64).tiny)
 OUTSIDE = 3.0  # times the usual distance between neighbouring landmarks
 
 
@@ -117,7 +120,7 @@ def _weakly_tied(gpa: Any) -> list[Finding]:
     needed, findings = observations.dimension + 1, []
     for one in observations.clouds:
         common = one.points[shared[one.seen]]
-        thickness = _thinnest(common) / max(_thinnest(one.points), np.finfo(float).tiny)
+        thickness = _thickness(common, one.frame.rank) / max(_thickness(one.points, one.frame.rank), TINY)
         if len(common) < FEW_TIES * needed or thickness < THIN_TIES:
             findings.append(
                 Finding(
@@ -140,9 +143,9 @@ def _torn(gpa: Any) -> list[Finding]:
         Finding(
             "weakly tied groups",
             0.7,
-            f"clouds {_few(first)} and clouds {_few(second)} share landmarks that fix an affine map between them hardly "
-            f"better than noise and deformation blur it (eigenvalue {spectrum.dimension + 1} of the affine "
-            f"registration lies {spectrum.gap:.0%} above the one before)",
+            f"clouds {_few(first)} and clouds {_few(second)} share landmarks that fix an affine map between them "
+            f"hardly better than noise and deformation blur it (eigenvalue {spectrum.dimension} of the affine "
+            f"registration is {1 - spectrum.gap:.0%} of the next)",
             "give them more landmarks in common that do not lie in one plane; modes='paper' is not to be trusted here",
         )
     ]
@@ -152,11 +155,10 @@ def _few(names: list[Name]) -> str:
     return ", ".join(repr(name) for name in names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _thinnest(points: Array) -> float:
-    """Spread along the thinnest direction that the points span at all."""
+def _thickness(points: Array, rank: int) -> float:
+    """Spread along the thinnest of the ``rank`` widest directions; 0 where the points span fewer."""
     frame = frame_of(points)
-    along = (points - frame.centre) @ frame.axes[: max(frame.rank, 1)].T
-    return float(np.std(along, axis=0).min())
+    return float(frame.spread[rank - 1]) if frame.rank >= rank else 0.0
 
 
 def _no_gap(gpa: Any) -> list[Finding]:
@@ -168,7 +170,7 @@ def _no_gap(gpa: Any) -> list[Finding]:
         Finding(
             "no spectral gap",
             severity,
-            f"eigenvalue {spectrum.dimension + 1} lies {spectrum.gap:.1%} above the one before",
+            f"eigenvalue {spectrum.dimension} is {1 - spectrum.gap:.1%} of the next",
             "raise smoothing or lower bandwidth; modes='paper' is not to be trusted here",
         )
     ]
@@ -178,7 +180,7 @@ def _collapsed(gpa: Any) -> list[Finding]:
     rank = int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0]))
     factors = getattr(gpa, "factors_", np.ones(len(gpa.warps_)))
     stretch = [
-        np.linalg.svd(warp.jacobian(one.points), compute_uv=False)[:, :rank] / factor
+        np.linalg.svd(warp.sensor_jacobian(one.points), compute_uv=False)[:, :rank] / factor
         for warp, one, factor in zip(gpa.warps_, gpa.observations_.clouds, factors, strict=True)
     ]
     middle = np.median(np.concatenate(stretch), axis=0)
@@ -190,7 +192,8 @@ def _collapsed(gpa: Any) -> list[Finding]:
             "collapsed map",
             1.0,
             f"the warps squeeze the clouds to {middle.min():.0%} in one direction and {middle.max():.0%} in another",
-            "use modes='auto', raise smoothing or lower bandwidth",
+            "raise smoothing or lower bandwidth"
+            + ("" if gpa.get_params().get("modes") == "auto" else ", use modes='auto'"),
         )
     ]
 
@@ -200,7 +203,7 @@ def _folded(gpa: Any) -> list[Finding]:
         return []
     folded: dict[Name, int] = {}
     for one, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
-        if np.linalg.matrix_rank(warp.affine[0]) == gpa.observations_.dimension:
+        if one.frame.firm == gpa.observations_.dimension:  # across a sheet turning over means nothing
             count = int(np.sum(oriented(warp, one.points) <= 0))
             if count:
                 folded[one.name] = count
@@ -222,9 +225,11 @@ def _folded(gpa: Any) -> list[Finding]:
 def _suspicious(gpa: Any) -> list[Finding]:
     if not hasattr(gpa, "residuals_"):
         return []
-    usual = spread(gpa.residuals_, gpa.observations_.dimension)
-    rounding = 1e-9 * gpa.scales_[0]
-    count = int(np.sum(np.nan_to_num(gpa.residuals_) > SUSPICIOUS * max(usual, rounding)))
+    usual = spread(gpa.deviations_, gpa.observations_.dimension)
+    # what lies no farther off than the clouds deform does no harm that deformation does not do
+    harmless = HARMLESS * float(np.nanmedian(_rigid_distances(gpa)))
+    cut = max(SUSPICIOUS * usual, harmless, 1e-9 * gpa.scales_[0])
+    count = int(np.sum(np.nan_to_num(gpa.deviations_) > cut))
     if not count:
         return []
     first = suspicions(gpa, 1)[0]
@@ -233,11 +238,36 @@ def _suspicious(gpa: Any) -> list[Finding]:
         Finding(
             "suspicious observations",
             min(0.95, 0.3 + 5 * share),
-            f"{count} observations lie more than "
-            f"{SUSPICIOUS:g} spreads from where the others put them, first cloud {first.cloud!r}, "
-            f"landmark {first.landmark!r} "
+            f"{count} observations lie more than {cut:.3g} from where the others put them, "
+            f"first cloud {first.cloud!r}, landmark {first.landmark!r} "
             f"({first.residual:.3g} off)",
-            "see suspicions(); use robust='geman-mcclure' or mend the matches",
+            "see suspicions() and mend the matches" + ("" if gpa.robust else ", or use robust='geman-mcclure'"),
+        )
+    ]
+
+
+def _rigid_distances(gpa: Any) -> Array:  # (n, m), NaN where unseen
+    posed = np.einsum("tij,tmj->tmi", gpa.rotations_, gpa.observations_.points) + gpa.translations_[:, None]
+    return np.linalg.norm(posed - gpa.map_, axis=2)
+
+
+def _lonely(gpa: Any) -> list[Finding]:
+    """Landmarks that a robust fit left to a single observation."""
+    if getattr(gpa, "robust", None) is None:
+        return []
+    given = gpa.observations_.weights
+    factors = np.divide(gpa.weights_, given, out=np.zeros_like(given), where=given > 0)
+    heeded = np.sum(factors[:, gpa.solved_] > HEEDED, axis=0)
+    lonely = gpa.solved_[heeded < 2]
+    if not len(lonely):
+        return []
+    names = [gpa.observations_.landmarks[j] for j in lonely]
+    return [
+        Finding(
+            "landmarks left to one cloud",
+            0.75,
+            f"of the observations of landmarks {_few(names)} all but one or so were taken for wrong matches",
+            "do not rely on their places in the map: a single observation cannot be checked",
         )
     ]
 
@@ -287,6 +317,7 @@ CHECKS: list[Callable[[Any], list[Finding]]] = [
     _weakly_tied,
     _folded,
     _suspicious,
+    _lonely,
     _seen_once,
     _idle_kernel,
 ]

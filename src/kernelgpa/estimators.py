@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from .deformable import DeformableGPA
 from .errors import InvalidSetting
-from .forms import accumulate
+from .forms import DenseForm, Form
 from .frames import Array, IndexArray
 from .gauge import fix_gauge
 from .kernels import Kernel, as_kernel
-from .observations import Observations, as_observations
-from .registration import GPA, Prepared, Refit, Solution, all_poses
-from .rigid import rigid_registration, similarity_registration
-from .scene import Scene, open_scene
+from .observations import Observations
+from .registration import GPA, Prediction, Solution, Work, all_poses, results
+from .rigid import map_rank, rigid_registration, similarity_registration
+from .scene import Scene
 from .spectral import factorisation
-from .threads import blas_threads_for
-from .warps import AffineFamily, Family, KernelFamily, ReducedCloud, ThinPlateFamily
+from .warps import AffineFamily, Family, KernelFamily, PreparedCloud, ThinPlateFamily, Warp
 from .warps.affine import affine_warp
 
 MOST_CONTROL_POINTS = 25  # an axis: 15,625 in space
@@ -33,36 +33,47 @@ class RigidGPA(GPA):
     convergence.  With ``scaling`` the poses read  factors_[t] * rotations_[t] p + translations_[t].
     """
 
+    factors_: Array  # (n,)
+
     def __init__(self, scaling: bool = False) -> None:
         self.scaling = scaling
 
-    def fit(self, points: Any, weights: Any = None) -> Self:
-        """Register the clouds rigidly: (n, m, d) with NaN, a list of (points, ids), or Observations."""
-        if not isinstance(self.scaling, (bool, np.bool_)):
-            raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
-        observations = as_observations(points, weights)
-        with blas_threads_for(len(observations.landmarks)):
-            scene = open_scene(observations, sizes_differ=bool(self.scaling))
-            solution = self.solve(scene.core, scene.start.gauge.rotations)
-        self.factors_ = np.ones(len(scene.observations.clouds))
+    @property
+    def sizes_differ(self) -> bool:  # type: ignore[override]
+        return bool(self.scaling)
+
+    def prepare(self, scene: Scene) -> list[PreparedCloud]:
+        return []
+
+    def fit_scene(self, scene: Scene, prepared: Sequence[PreparedCloud]) -> Work:
+        solution = self.solve(scene.core, scene.start.gauge.rotations)
+        factors = np.ones(len(scene.observations.clouds))
         if solution.factors is not None:
-            self.factors_[scene.part] = solution.factors
-        rotations, translations = all_poses(scene, solution.gauge)
-        motions = zip(scene.observations.clouds, self.factors_, rotations, translations, strict=True)
-        self._deliver(scene, solution, [affine_warp(cloud, s * R, t) for cloud, s, R, t in motions])
-        return self
+            factors[scene.part] = solution.factors
+        warps = _motions(scene.observations, factors, *all_poses(scene, solution.gauge))
+        self._keep({**results(scene, solution, warps), "factors_": factors})
+        return Work(scene.core, [], DenseForm(np.zeros((0, 0))))
 
-    def prepared(self, scene: Scene) -> Prepared:
-        return Prepared(scene.core, scene.landmarks, scene.part, [], self.gauge_.rotations)
+    def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
+        core = work.core
+        return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(self._without)(core, fold) for fold in folds))
 
-    def refit(self, prepared: Prepared, kept: IndexArray) -> Refit:
-        core = prepared.core.select(kept)
-        solution = self.solve(core, prepared.start)
+    def _without(self, core: Observations, left_out: IndexArray) -> Prediction:
+        kept = core.select(np.delete(np.arange(len(core.landmarks)), left_out))
+        solution = self.solve(kept, self.gauge_.rotations)
         gauge, factors = solution.gauge, solution.factors
         sizes = np.ones(len(core.clouds)) if factors is None else factors
-        motions = zip(core.clouds, sizes, gauge.rotations, gauge.translations, strict=True)
-        warps = [affine_warp(cloud, s * R, t) for cloud, s, R, t in motions]
-        return Refit(gauge, warps, [np.full(1, np.nan)] * len(warps))
+        prediction = Prediction.empty(gauge.map, len(core.clouds), len(left_out))
+        for t, warp in enumerate(_motions(kept, sizes, gauge.rotations, gauge.translations)):
+            cloud = core.clouds[t]
+            _, rows, columns = np.intersect1d(cloud.seen, left_out, assume_unique=True, return_indices=True)
+            prediction.points[t, columns] = warp(cloud.points[rows])
+            prediction.jacobians[t, columns] = warp.sensor_jacobian(cloud.points[rows])
+        return prediction
+
+    def check_settings(self) -> None:
+        if not isinstance(self.scaling, (bool, np.bool_)):
+            raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
 
     def solve(self, core: Observations, start: Array) -> Solution:
         """The rigid map of clouds that are known to be sound and tied."""
@@ -70,6 +81,11 @@ class RigidGPA(GPA):
             return Solution(rigid_registration(core, start))
         gauge, factors = similarity_registration(core, start)
         return Solution(gauge, factors=factors)
+
+
+def _motions(observations: Observations, factors: Array, rotations: Array, translations: Array) -> list[Warp]:
+    motions = zip(observations.clouds, factors, rotations, translations, strict=True)
+    return [affine_warp(cloud, s * R, t) for cloud, s, R, t in motions]
 
 
 class AffineGPA(DeformableGPA):
@@ -99,14 +115,14 @@ class AffineGPA(DeformableGPA):
     def solve(
         self,
         core: Observations,
-        reduced: Sequence[ReducedCloud],
+        form: Form,
         start: Array,
         gamma: float | None = None,
     ) -> Solution:
         if self.method == "spectral":
-            return super().solve(core, reduced, start, gamma)
-        rank = max(cloud.frame.rank for cloud in core.clouds)
-        spectrum = factorisation(core, accumulate(reduced, len(core.landmarks)), rank)
+            return super().solve(core, form, start, gamma)
+        rank = map_rank(core.clouds)
+        spectrum = factorisation(core, form, rank)
         # "auto" mixes the d vectors freely, as the classical method does
         modes, begin = (None, None) if self.modes == "paper" else (rank, start)
         gauge = fix_gauge(spectrum, core.clouds, rank, modes=modes, scale_method=self.scale_method, start=begin)

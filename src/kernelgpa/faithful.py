@@ -8,7 +8,8 @@ default map therefore answers to both: it is as rigidly like all clouds as it ca
 gamma = 0 is the rigid map; a large gamma leaves only the bottom of the spectrum.  The rule for gamma: the
 map may leave the rigid one by about half of the rigid one's own standard error.  A landmark seen by
 nu clouds is known to 1 / nu of the variance of one, so leaving by one standard error raises the rigid cost
-by the share 1 / nu; the leeway is 0.2 of that.  Rotations start from the affine spectrum, which needs no guess.
+by the share 1 / (nu - 1); the leeway is 0.2 / nu, a little less than 0.2 of that.  Rotations start from the
+affine spectrum, which needs no guess.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Faithful:
 
     gauge: Gauge
     gamma: float
-    excess: float  # rigid cost above that of the rigid map, as a share
+    excess: float  # rigid cost above that of the rigid map, as a share; NaN where gamma was given
 
 
 def faithful_registration(
@@ -46,15 +47,16 @@ def faithful_registration(
 ) -> Faithful:
     """The map of eq. 16 with the given gamma, or with gamma by the rule."""
     system = RigidSystem(observations.clouds, len(observations.landmarks))
-    if gamma is not None:
-        priced = system if gamma == 0 else system.penalised(form, gamma)
-        return Faithful(registered(priced, observations.clouds, start), gamma, np.nan)
-    return _by_the_rule(observations, form, system, start)
+    if gamma is None:
+        return _by_the_rule(observations, form, system, start)
+    priced = system if gamma == 0 else system.penalised(form, gamma)
+    return Faithful(registered(priced, observations.clouds, start), gamma, np.nan)
 
 
 def _by_the_rule(observations: Observations, form: Form, system: RigidSystem, start: Array) -> Faithful:
     rigid = registered(system, observations.clouds, start)
-    if rigid.cost <= 1e-20 * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
+    weight = observations.weights.sum() / observations.counts.sum()
+    if rigid.cost <= 1e-20 * weight * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
         return Faithful(rigid, 0.0, 0.0)
     allowed = LEEWAY * len(observations.landmarks) / observations.counts.sum()
     gamma = observations.weights.sum() / form.total

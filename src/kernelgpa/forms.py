@@ -1,27 +1,34 @@
 """What is left of the cost of all clouds together: tr(M' Q M), Q = sum_t Q_t.
 
-Dense, Q is a matrix.  Thin, it is never formed: Q = diag - B B' with the features of all clouds side by
-side.  Both answer the only two questions that are asked of them: Q x, and the inverse of
+Dense, Q is a matrix.  Thin, it is never formed: Q = diag - sum_t B_t B_t' with the features of every cloud.  Both
+answer the only two questions that are asked of them: Q x, and the inverse of
 
     S = scale Q + diag(d) - V V' + l l'
 
-dense by one Cholesky factorisation, thin by Woodbury with a system of the size of all features together.
+dense by one Cholesky factorisation; thin by Woodbury, with a system of the size of all features together.  Where
+d is a multiple of the total weights that system holds the same products  B_s' diag^-1 B_t  whatever the scale,
+and they are computed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve, solve_triangular
+from scipy.linalg.blas import dsyrk
 
 from .errors import NumericalFailure
-from .frames import Array
+from .frames import Array, IndexArray
 from .warps import ReducedCloud
+from .warps.part import LeftOut
 
 SMALL = 400  # landmarks below which a dense form costs nothing
+MOST_DENSE = 5000  # landmarks above which features, however many, are kept thin
+ROWS = 2000  # landmarks at a time in products of features
 
 Apply = Callable[[Array], Array]  # (m, c) -> (m, c)
 
@@ -71,7 +78,8 @@ class DenseForm:
         S += np.outer(lifted, lifted)
         S[np.diag_indices_from(S)] += diagonal
         try:
-            factor = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
+            # S is symmetric, and its transpose is in the order of LAPACK
+            factor = cho_factor(S.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             raise NumericalFailure(
                 "the total cost is not positive definite in double precision; raise smoothing"
@@ -80,63 +88,193 @@ class DenseForm:
 
 
 @dataclass(frozen=True)
+class Block:
+    """The features of one cloud."""
+
+    seen: IndexArray  # (s,)
+    basis: Array  # (s, q)
+
+
+@dataclass(frozen=True)
 class ThinForm:
-    diagonal: Array  # (m,)
-    basis: Array  # (m, q)
+    """diag(factors) (diag(weights) - sum_t B_t B_t') diag(factors)"""
+
+    weights: Array  # (m,)
+    blocks: tuple[Block, ...]
+    factors: Array  # (m,)
 
     @property
     def landmarks(self) -> int:
-        return len(self.diagonal)
+        return len(self.weights)
+
+    @property
+    def features(self) -> int:
+        return sum(block.basis.shape[1] for block in self.blocks)
+
+    @property
+    def diagonal(self) -> Array:
+        return self.factors**2 * self.weights
 
     @property
     def total(self) -> float:
-        return float(self.diagonal.sum() - np.sum(self.basis**2))
+        lost = sum(
+            float(self.factors[block.seen] ** 2 @ np.einsum("sq,sq->s", block.basis, block.basis))
+            for block in self.blocks
+        )
+        return float(self.diagonal.sum()) - lost
 
     def apply(self, x: Array) -> Array:
-        scaled: Array = (self.diagonal * x.T).T
-        return scaled - self.basis @ (self.basis.T @ x)
+        scaled = (self.factors * x.T).T
+        image: Array = (self.weights * scaled.T).T
+        for block in self.blocks:
+            image[block.seen] -= block.basis @ (block.basis.T @ scaled[block.seen])
+        return (self.factors * image.T).T
 
     def rescaled(self, factors: Array) -> ThinForm:
-        return ThinForm(factors**2 * self.diagonal, factors[:, None] * self.basis)
+        again = ThinForm(self.weights, self.blocks, self.factors * factors)
+        if "_products" in self.__dict__:
+            again.__dict__["_products"] = self._products
+        return again
 
     def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
         main = scale * self.diagonal + diagonal
-        U = np.column_stack([np.sqrt(scale) * self.basis, columns, lifted])
-        signs = np.append(-np.ones(U.shape[1] - 1), 1.0)
-        inner = lu_factor(np.diag(signs) + U.T @ (U / main[:, None]))
+        others = np.column_stack([columns, lifted])
+        share = main / self.diagonal
+        proportional = bool(np.ptp(share) <= 1e-14 * share[0])
+        products = self._products / share[0] if proportional else self._gram(self.factors**2 / main)
+        across = np.sqrt(scale) * self._features_of(others / main[:, None])
+        inner = np.block([[scale * products, across], [across.T, others.T @ (others / main[:, None])]])
+        inner[np.diag_indices_from(inner)] -= 1.0
+        inner[-1, -1] += 2.0  # what is lifted counts with the other sign
+        factor = lu_factor(inner, overwrite_a=True, check_finite=False)
 
         def solve(x: Array) -> Array:
             scaled = (x.T / main).T
-            correction: Array = U @ lu_solve(inner, U.T @ scaled)
-            return scaled - (correction.T / main).T
+            held = np.concatenate([np.sqrt(scale) * self._features_of(scaled), others.T @ scaled])
+            moved = lu_solve(factor, held, check_finite=False)
+            q = self.features
+            back = np.sqrt(scale) * self._from_features(moved[:q]) + others @ moved[q:]
+            return np.asarray(scaled - (back.T / main).T)
 
         return solve
+
+    @cached_property
+    def _products(self) -> Array:  # (q, q)
+        """B' diag(weights)^-1 B, which no rescaling changes."""
+        return self._gram(1 / self.weights)
+
+    def _gram(self, divided: Array) -> Array:  # (m,) -> (q, q), B' diag(divided) B
+        total = np.zeros((self.features, self.features), order="F")
+        for first in range(0, self.landmarks, ROWS):
+            part = slice(first, min(first + ROWS, self.landmarks))
+            rows = np.sqrt(divided[part])[:, None] * self._rows(part)
+            total = dsyrk(1.0, rows, 1.0, total, trans=True, lower=True, overwrite_c=True)
+        return np.asarray(np.tril(total) + np.tril(total, -1).T)
+
+    def _rows(self, part: slice) -> Array:  # the features of all clouds at some landmarks
+        rows = np.zeros((part.stop - part.start, self.features))
+        column = 0
+        for block in self.blocks:
+            first, last = np.searchsorted(block.seen, [part.start, part.stop])
+            width = block.basis.shape[1]
+            rows[block.seen[first:last] - part.start, column : column + width] = block.basis[first:last]
+            column += width
+        return rows
+
+    def _features_of(self, x: Array) -> Array:  # (m, ...) -> (q, ...)
+        scaled = (self.factors * x.T).T
+        return np.concatenate([block.basis.T @ scaled[block.seen] for block in self.blocks])
+
+    def _from_features(self, z: Array) -> Array:  # (q, ...) -> (m, ...)
+        image = np.zeros((self.landmarks, *z.shape[1:]))
+        first = 0
+        for block in self.blocks:
+            width = block.basis.shape[1]
+            image[block.seen] += block.basis @ z[first : first + width]
+            first += width
+        return np.asarray((self.factors * image.T).T)
 
 
 def accumulate(clouds: Sequence[ReducedCloud], landmarks: int) -> Form:
     """The sum of the clouds' forms, thin where they all are and that pays."""
     factors = [cloud.factor() for cloud in clouds]
     features = sum(factor.basis.shape[1] for factor in factors if factor is not None)
-    if landmarks <= SMALL or 2 * features >= landmarks or any(factor is None for factor in factors):
+    many = 2 * features >= landmarks and landmarks <= MOST_DENSE
+    if landmarks <= SMALL or many or any(factor is None for factor in factors):
         return _dense(clouds, landmarks)
-    return _thin(clouds, landmarks, features)
+    return _thin(clouds, landmarks)
 
 
 def _dense(clouds: Sequence[ReducedCloud], landmarks: int) -> DenseForm:
     Q = np.zeros((landmarks, landmarks))
     for cloud in clouds:
-        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
+        if len(cloud.seen) == landmarks:  # all of them, in their order
+            Q += cloud.form()
+        else:
+            Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
     return DenseForm(Q)
 
 
-def _thin(clouds: Sequence[ReducedCloud], landmarks: int, features: int) -> ThinForm:
-    diagonal, basis = np.zeros(landmarks), np.zeros((landmarks, features))
-    first = 0
+def _thin(clouds: Sequence[ReducedCloud], landmarks: int) -> ThinForm:
+    weights, blocks = np.zeros(landmarks), []
     for cloud in clouds:
         factor = cloud.factor()
         if factor is not None:
-            width = factor.basis.shape[1]
-            diagonal[cloud.seen] += factor.weights
-            basis[cloud.seen, first : first + width] = factor.basis
-            first += width
-    return ThinForm(diagonal, basis)
+            weights[cloud.seen] += factor.weights
+            blocks.append(Block(cloud.seen, factor.basis))
+    return ThinForm(weights, tuple(blocks), np.ones(landmarks))
+
+
+def without(
+    form: Form,
+    clouds: Sequence[ReducedCloud],
+    parts: Sequence[Sequence[LeftOut | None]],  # for every cloud, what it loses in every fold
+    folds: Sequence[IndexArray],
+) -> Iterator[Form]:
+    """The form without the landmarks of each fold: with rows B left out of every cloud (theory, eq. 17),
+
+    sum_t Q_AA - Q_AB Q_BB^-1 Q_BA.
+    """
+    for f, fold in enumerate(folds):
+        kept = np.delete(np.arange(form.landmarks), fold)
+        lost = [own[f] for own in parts]
+        if isinstance(form, DenseForm):
+            yield _dense_without(form, clouds, lost, kept)
+        else:
+            yield _thin_without(clouds, lost, kept, form.landmarks)
+
+
+def _dense_without(
+    form: DenseForm, clouds: Sequence[ReducedCloud], parts: Sequence[LeftOut | None], kept: IndexArray
+) -> DenseForm:
+    roots = []
+    for cloud, part in zip(clouds, parts, strict=True):
+        if part is not None:
+            root = np.zeros((len(part.rows), form.landmarks))
+            root[:, cloud.seen[part.kept]] = part.root
+            roots.append(root)
+    root = np.concatenate(roots)[:, kept]
+    return DenseForm(form.matrix[np.ix_(kept, kept)] - root.T @ root)
+
+
+def _thin_without(
+    clouds: Sequence[ReducedCloud], parts: Sequence[LeftOut | None], kept: IndexArray, landmarks: int
+) -> ThinForm:
+    """With Q_t = W - B B' what is left is  W_A - B_A (I - B_B' W_B^-1 B_B)^-1 B_A'."""
+    renumbered = np.full(landmarks, -1, dtype=np.intp)
+    renumbered[kept] = np.arange(len(kept))
+    weights, blocks = np.zeros(len(kept)), []
+    for cloud, part in zip(clouds, parts, strict=True):
+        factor = cloud.factor()
+        if factor is None:
+            continue
+        rows = np.arange(len(cloud.seen)) if part is None else part.kept
+        basis = factor.basis[rows]
+        if part is not None:
+            out = factor.basis[part.rows] / np.sqrt(factor.weights[part.rows, None])
+            lower = np.linalg.cholesky(np.eye(basis.shape[1]) - out.T @ out)
+            basis = solve_triangular(lower, basis.T, lower=True, check_finite=False).T
+        seen = renumbered[cloud.seen[rows]]
+        weights[seen] += factor.weights[rows]
+        blocks.append(Block(seen, basis))
+    return ThinForm(weights, tuple(blocks), np.ones(len(kept)))

@@ -21,7 +21,8 @@ IndexArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]
 
 FLAT = 1e-8  # a spread below this share of the largest one counts as none
-ROUNDING = 8.0  # units in the last place of the coordinates that count as none
+SHEET = 0.2  # a cloud thinner than this share of its next wider axis is a sheet (in 2D a curve)
+ROUNDING = 2.0  # units in the last place of the coordinates that count as none
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,22 @@ class Frame:
     size: float
     axes: Array  # (d, d)
     rank: int  # dimensions spanned: 0 a point, 1 a line, 2 a plane, 3 a body
+    spread: Array  # (d,) along the axes, descending, root mean square
 
     def to_unit(self, points: Array) -> Array:  # (k, d) -> (k, d)
         return (points - self.centre) / self.size
+
+    @property
+    def firm(self) -> int:
+        """The dimensions in which the cloud is thick enough to say how a warp stretches space.
+
+        A sheet bends rather than stretches: across it a warp follows the bending and says nothing of space.
+        """
+        return (
+            self.rank - 1
+            if self.rank > 1 and self.spread[self.rank - 1] < SHEET * self.spread[self.rank - 2]
+            else self.rank
+        )
 
 
 def frame_of(
@@ -46,14 +60,14 @@ def frame_of(
     centred = points - centre
     largest = np.abs(centred).max(initial=0.0)
     if largest == 0:
-        return Frame(centre, 1.0, np.eye(points.shape[1]), 0)
+        return Frame(centre, 1.0, np.eye(points.shape[1]), 0, np.zeros(points.shape[1]))
     # dividing by the largest entry first keeps squares of 1e-200 and 1e200 representable;
     # rows of zeros make the axes complete where there are fewer points than dimensions
     scaled = np.vstack([centred / largest, np.zeros((points.shape[1], points.shape[1]))])
     spread, axes = np.linalg.svd(scaled, full_matrices=False)[1:]
     size = float(largest * np.sqrt(np.sum(spread**2) / len(points)))
     floor = FLAT * spread[0] + ROUNDING * np.sqrt(len(points)) * resolution / largest
-    return Frame(centre, size, axes, int(np.sum(spread > floor)))
+    return Frame(centre, size, axes, int(np.sum(spread > floor)), largest * spread / np.sqrt(len(points)))
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,12 @@ def farthest_points(points: Array, count: int, first: int = 0) -> IndexArray:  #
         distance = np.minimum(distance, np.sum((points - points[chosen[i - 1]]) ** 2, axis=1))
         chosen[i] = np.argmax(distance)
     return chosen
+
+
+def regions(points: Array, count: int) -> IndexArray:  # (s, d) -> (s,), which region each point belongs to
+    """The points in compact regions, each around one of ``count`` farthest points."""
+    centres = points[farthest_points(points, count)]
+    return np.argmin(cdist(points, centres), axis=1)
 
 
 def masked_as_nan(values: npt.ArrayLike) -> npt.NDArray[Any]:

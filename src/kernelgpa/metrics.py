@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidObservations
-from .frames import Array, finite_rows, masked_as_nan
+from .frames import Array, BoolArray, finite_rows, masked_as_nan
 from .rotations import nearest
 
 
@@ -30,19 +30,32 @@ def consistency(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k,)
     return _root_mean_square(array - mean_map(array))
 
 
-def mean_of_others(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (n, k, d)
+def mean_of_others(
+    clouds: npt.ArrayLike,  # (n, k, d)
+    weights: npt.ArrayLike | None = None,  # (n, k), how much each counts; None: all alike
+) -> Array:  # (n, k, d)
     """Where the other clouds place each point; NaN where none of them saw it."""
     array = _checked(clouds)
-    total, count = _sums(array)
     seen = finite_rows(array)
-    others = count - seen
-    rest = total - np.where(seen[:, :, None], array, 0.0)
-    return np.divide(rest, others[:, :, None], out=np.full_like(array, np.nan), where=others[:, :, None] > 0)
+    counted = np.where(seen, _checked_weights(weights, seen), 0.0)
+    others = (seen.sum(axis=0) - seen)[:, :, None] > 0
+    weighted = counted[:, :, None] * np.where(seen[:, :, None], array, 0.0)
+    rest, weight = _sum_of_others(weighted), _sum_of_others(counted)[:, :, None]
+    return np.divide(rest, weight, out=np.full_like(array, np.nan), where=others & (weight > 0))
+
+
+def _sum_of_others(values: Array) -> Array:  # (n, ...) -> (n, ...)
+    """Sums over all clouds but one, without subtracting: a wrong match of no weight leaves no rounding behind."""
+    none = np.zeros_like(values[:1])
+    before = np.cumsum(np.concatenate([none, values[:-1]]), axis=0)
+    after = np.cumsum(np.concatenate([none, values[:0:-1]]), axis=0)[::-1]
+    return np.asarray(before + after)
 
 
 def sensor_residuals(
     clouds: npt.ArrayLike,  # (n, k, d)
     jacobians: npt.ArrayLike,  # (n, k, d, d) of the warps, at the points where the clouds have them
+    weights: npt.ArrayLike | None = None,  # (n, k), how much each counts among the others
 ) -> Array:  # (n, k, d)
     """Disagreement with the other clouds, taken back into each cloud's own frame: J^-1 (y - mean of others)."""
     array = _checked(clouds)
@@ -51,7 +64,7 @@ def sensor_residuals(
         raise InvalidObservations(
             f"jacobians have shape {matrices.shape}; expected {(*array.shape, array.shape[2])}, one a point"
         )
-    off = array - mean_of_others(array)
+    off = array - mean_of_others(array, weights)
     known = finite_rows(off) & np.isfinite(matrices).all(axis=(2, 3))
     residuals = np.full_like(array, np.nan)
     harmless = np.where(known[:, :, None, None], matrices, np.eye(array.shape[2]))
@@ -71,13 +84,19 @@ def sensor_error(clouds: npt.ArrayLike, jacobians: npt.ArrayLike) -> Array:  # -
 
 
 def map_error(places: npt.ArrayLike, truth: npt.ArrayLike) -> float:  # (m, d), (m, d)
-    """Root mean square distance of a map from the true one after the best rotation and translation."""
+    """Root mean square distance of a map from the true one after the best rotation and translation.
+
+    Landmarks that either map does not know (NaN) are left out.
+    """
     found, true = (np.asarray(one, dtype=np.float64) for one in (places, truth))
     if found.shape != true.shape or found.ndim != 2:
         raise InvalidObservations(
             f"the maps have shapes {found.shape} and {true.shape}; expected two of (landmarks, d)"
         )
-    found, true = found - found.mean(axis=0), true - true.mean(axis=0)
+    both = finite_rows(found) & finite_rows(true)
+    if both.sum() < found.shape[1]:
+        raise InvalidObservations(f"{both.sum()} landmarks are known in both maps; {found.shape[1]} are needed")
+    found, true = found[both] - found[both].mean(axis=0), true[both] - true[both].mean(axis=0)
     off = found @ nearest(true.T @ found).T - true
     return float(np.sqrt(np.mean(np.sum(off**2, axis=1))))
 
@@ -92,6 +111,17 @@ def _root_mean_square(off: Array) -> Array:  # (n, k, d) -> (k,)
 def _sums(array: Array) -> tuple[Array, Array]:
     seen = finite_rows(array)
     return np.where(seen[:, :, None], array, 0.0).sum(axis=0), seen.sum(axis=0).astype(np.float64)
+
+
+def _checked_weights(weights: npt.ArrayLike | None, seen: BoolArray) -> Array:
+    if weights is None:
+        return np.ones(seen.shape)
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != seen.shape or not np.all(array[seen] >= 0):
+        raise InvalidObservations(
+            f"weights have shape {array.shape}; expected {seen.shape}, none of them negative or NaN where seen"
+        )
+    return array
 
 
 def _checked(clouds: npt.ArrayLike) -> Array:

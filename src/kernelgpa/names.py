@@ -55,7 +55,8 @@ def index_of(name: Name, position: dict[Name, int], what: str) -> int:
     count = len(position)
     if isinstance(plain, Hashable) and plain in position:
         return position[plain]
-    if isinstance(plain, int) and -count <= plain < count:
+    numbered = not any(isinstance(one, int) for one in position) or list(position) == list(range(count))
+    if isinstance(plain, int) and numbered and -count <= plain < count:  # a number that is no name is an index
         return plain % count
     shown = ", ".join(repr(n) for n in list(position)[:5]) + (", ..." if count > 5 else "")
     raise InvalidObservations(f"no {what} {plain!r}; there are {count}: {shown}")

@@ -18,6 +18,7 @@ from .frames import Array, BoolArray, Frame, IndexArray, finite_rows, frame_of, 
 from .names import Name, checked_names, in_order, index_of, listed, refuse_repeats
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # beyond them squares and quotients leave double precision
+LEAST_SIZE, MOST_SIZE = 1e-120, 1e120  # of a cloud, likewise
 MOST_RATIO = 1e10  # between the heaviest and the lightest weight
 
 
@@ -153,6 +154,11 @@ class Observations:
                     f"cloud {cloud.name!r}: all its {len(cloud.seen)} points coincide at {cloud.points[0]}; "
                     "drop the cloud"
                 )
+            if not LEAST_SIZE < cloud.frame.size < MOST_SIZE or np.abs(cloud.points).max() > MOST_SIZE:
+                raise InvalidObservations(
+                    f"cloud {cloud.name!r} has size {cloud.frame.size:.3g} about {cloud.frame.centre}; sizes and "
+                    f"coordinates lie between {LEAST_SIZE:g} and {MOST_SIZE:g}; use another unit"
+                )
         return self
 
     def _with_comparable_weights(self) -> Observations:
@@ -266,7 +272,7 @@ class Observations:
 def as_observations(points: Any, weights: Any = None) -> Observations:
     """The observations in whatever ``fit`` was given."""
     if isinstance(points, Observations):
-        return points if weights is None else reweighted(points, weights)
+        return points if weights is None else reweighted(points, weights)._with_comparable_weights()
     if _is_list_of_pairs(points):
         return Observations.from_clouds(points, weights)
     return Observations.from_array(points, weights)

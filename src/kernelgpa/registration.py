@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from .diagnosis import Finding, diagnose
-from .errors import InvalidObservations, KernelGPAWarning, NotFitted
+from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning, NotFitted
 from .faithful import Faithful
+from .forms import Form
 from .frames import Array, IndexArray, masked_as_nan
 from .gauge import Gauge
 from .names import Name
-from .observations import Observations
+from .observations import Observations, as_observations
 from .rigid import pose_onto
 from .rotations import Ending
-from .scene import Scene
+from .scene import Scene, open_scene
 from .spectral import Spectrum
-from .warps import ReducedCloud, Warp
+from .threads import blas_threads_for
+from .warps import PreparedCloud, ReducedCloud, Warp
 from .warps.inverse import inverse
 
 
@@ -36,27 +40,62 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A fitted scene, ready to be solved again without some landmarks."""
+class Work:
+    """What the last solve of a fit was made of, ready to be solved again without some landmarks."""
 
     core: Observations  # the clouds and landmarks that took part, with their last weights
-    landmarks: IndexArray  # the places of its landmarks among all
-    part: IndexArray  # the places of its clouds among all
-    reduced: list[ReducedCloud]  # nothing for rigid warps
-    start: Array  # (n, d, d) the rotations of the fit
+    reduced: Sequence[ReducedCloud]  # one a cloud; nothing for rigid warps
+    form: Form  # their sum
 
 
 @dataclass(frozen=True)
-class Refit:
-    """A solve without some landmarks."""
+class Prediction:
+    """What a solve without some landmarks makes of them: n clouds, k landmarks left out."""
 
-    gauge: Gauge
-    warps: list[Warp]
-    spreads: list[Array]  # a cloud: variance of its points left out, in units of its noise; NaN for rigid warps
+    map: Array  # of the landmarks kept
+    points: Array  # (n, k, d) where the warps take what was left out, NaN where unseen
+    jacobians: Array  # (n, k, d, d) of the warps there
+    spreads: Array  # (n, k) variance expected of them, in units of a cloud's noise variance; NaN for rigid warps
+
+    @classmethod
+    def empty(cls, places: Array, clouds: int, left_out: int) -> Prediction:
+        d = places.shape[1]
+        shape = (clouds, left_out)
+        return cls(places, *(np.full((*shape, *more), np.nan) for more in ((d,), (d, d), ())))
 
 
 class GPA(BaseEstimator, ABC):
     """What every registration delivers, and how its warps are used."""
+
+    scene_: Scene
+    observations_: Observations
+    gauge_: Gauge
+    warps_: list[Warp]
+    map_: Array  # (m, d)
+    scales_: Array  # (d,)
+    rotations_: Array  # (n, d, d)
+    translations_: Array  # (n, d)
+    eigenvalues_: Array  # (d + 1,)
+    mirrored_: list[Name]
+
+    sizes_differ = False  # whether clouds of any size are sound
+
+    def fit(self, points: Any, weights: Any = None) -> Self:
+        """Register the clouds: (n, m, d) with NaN, a list of (points, ids), or Observations.
+
+        weights : one number a landmark (m,) or an observation (n, m); 0 means not seen.  A known standard
+            deviation s is the weight 1 / s^2, up to a common factor that ``smoothing`` answers to.
+        """
+        self.check_settings()
+        observations = as_observations(points, weights)
+        with blas_threads_for(len(observations.landmarks)):
+            scene = open_scene(observations, self.sizes_differ)
+            self.fit_scene(scene, self.prepare(scene))
+        return self
+
+    @abstractmethod
+    def check_settings(self) -> None:
+        """An error unless every setting has a value that the method is defined for."""
 
     def transform(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k, d)
         """Points of one cloud (index or name), landmarks or not, taken into the map."""
@@ -82,8 +121,11 @@ class GPA(BaseEstimator, ABC):
         return np.stack([warp(one) for warp, one in self._each(points)])
 
     def jacobians(self, points: npt.ArrayLike) -> Array:  # (n, k, d) -> (n, k, d, d)
-        """The Jacobian of each cloud's warp at its own points, as :func:`metrics.sensor_error` takes them."""
-        return np.stack([warp.jacobian(one) for warp, one in self._each(points)])
+        """The Jacobian of each cloud's warp at its own points, as :func:`metrics.sensor_error` takes them.
+
+        A cloud that is a sheet says nothing of how space stretches across it: there they go on like a rotation.
+        """
+        return np.stack([warp.sensor_jacobian(one) for warp, one in self._each(points)])
 
     def _each(self, points: npt.ArrayLike) -> list[tuple[Warp, Array]]:
         self._require_fitted()
@@ -100,34 +142,25 @@ class GPA(BaseEstimator, ABC):
         With ``points`` of a ``cloud`` also whether they lie too far from its landmarks to be warped.
         """
         self._require_fitted()
+        if (points is None) != (cloud is None):
+            raise InvalidSetting("diagnose takes points together with the cloud they belong to; one of them is missing")
         return diagnose(self, points, cloud)
 
     @abstractmethod
-    def prepared(self, scene: Scene) -> Prepared:
-        """What refitting without some landmarks shares with this fit."""
+    def prepare(self, scene: Scene) -> list[PreparedCloud]:
+        """What the clouds compute once for all values of smoothing and all weights."""
 
     @abstractmethod
-    def refit(self, prepared: Prepared, kept: IndexArray) -> Refit:
-        """Map, poses and warps from the landmarks ``kept`` alone, with the settings and widths of this fit."""
+    def fit_scene(self, scene: Scene, prepared: Sequence[PreparedCloud]) -> Work:
+        """Register the clouds of a scene."""
 
-    def _deliver(self, scene: Scene, solution: Solution, warps: list[Warp]) -> None:
-        """Everything a user reads, in the order of all clouds and landmarks."""
-        observations, gauge = scene.observations, solution.gauge
-        if gauge.ending is Ending.LIMIT:
-            warnings.warn(gauge.ending.value, KernelGPAWarning, stacklevel=3)
-        self.scene_, self.observations_, self.gauge_, self.warps_ = scene, observations, gauge, warps
-        self.scales_ = gauge.scales
-        self.mirrored_ = [observations.names[t] for t in scene.mirrored]
-        self.rotations_, self.translations_ = all_poses(scene, gauge)
-        spectrum = scene.start.spectrum if solution.spectrum is None else solution.spectrum
-        self.eigenvalues_ = padded(spectrum.values, observations.dimension + 1)
-        self.map_ = np.full((len(observations.landmarks), observations.dimension), np.nan)
-        self.map_[scene.landmarks] = gauge.map
-        alone = scene.counts == 1
-        for t in scene.part:
-            cloud = observations.clouds[t]
-            once = alone[cloud.seen]
-            self.map_[cloud.seen[once]] = warps[t](cloud.points[once])
+    @abstractmethod
+    def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
+        """Solve without each fold of landmarks in turn, with the settings and widths of this fit."""
+
+    def _keep(self, fitted: dict[str, Any]) -> None:
+        """All results at once: whoever interrupts a fit finds the old ones, whole."""
+        self.__dict__.update(fitted)
 
     def _warp_of(self, cloud: Name) -> Warp:
         self._require_fitted()
@@ -136,6 +169,40 @@ class GPA(BaseEstimator, ABC):
     def _require_fitted(self) -> None:
         if not hasattr(self, "warps_"):
             raise NotFitted(f"this {type(self).__name__} is not fitted; call fit(points) first")
+
+
+def results(scene: Scene, solution: Solution, warps: list[Warp]) -> dict[str, Any]:
+    """Everything a user reads of any registration, in the order of all clouds and landmarks."""
+    observations, gauge = scene.observations, solution.gauge
+    if gauge.ending is Ending.LIMIT:
+        warnings.warn(gauge.ending.value, KernelGPAWarning, stacklevel=3)
+    rotations, translations = all_poses(scene, gauge)
+    spectrum = scene.start.spectrum if solution.spectrum is None else solution.spectrum
+    return {
+        "scene_": scene,
+        "observations_": observations,
+        "gauge_": gauge,
+        "warps_": warps,
+        "map_": _whole_map(scene, gauge, warps),
+        "scales_": gauge.scales,
+        "rotations_": rotations,
+        "translations_": translations,
+        "eigenvalues_": padded(spectrum.values, observations.dimension + 1),
+        "mirrored_": [observations.names[t] for t in scene.mirrored],
+    }
+
+
+def _whole_map(scene: Scene, gauge: Gauge, warps: list[Warp]) -> Array:
+    """The map with the landmarks that one cloud saw, where that cloud's warp takes them."""
+    observations = scene.observations
+    places = np.full((len(observations.landmarks), observations.dimension), np.nan)
+    places[scene.landmarks] = gauge.map
+    alone = scene.counts == 1
+    for t in scene.part if alone.any() else ():
+        cloud = observations.clouds[t]
+        once = alone[cloud.seen]
+        places[cloud.seen[once]] = warps[t](cloud.points[once])
+    return places
 
 
 def all_poses(scene: Scene, gauge: Gauge) -> tuple[Array, Array]:

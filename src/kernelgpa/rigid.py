@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from .forms import Apply, Form, accumulate
-from .frames import Array, IndexArray
+from .frames import SHEET, Array, IndexArray
 from .gauge import (
     Gauge,
     closed_form_matrix,
@@ -35,10 +35,10 @@ from .gauge import (
 from .observations import Cloud, Observations
 from .rotations import Ending, Operator, climb, nearest
 from .spectral import Spectrum, metric_of, smallest
-from .warps import AffineFamily
+from .warps import AffineFamily, reduce
 
 SIMILARITY_ROUNDS = 500
-MIRROR_THICKNESS = 0.005  # share of the squared spread along the thinnest axis, 7 % of the length
+MIRROR_THICKNESS = SHEET**2  # squared spread along the thinnest axis, as a share of that along the next
 MIRROR_RATIO = 0.5  # how much better a mirror image must fit to be called one
 
 
@@ -52,11 +52,14 @@ class Start:
 
 def affine_start(observations: Observations) -> Start:
     """Rotations and map of the affine registration in closed form, then refined."""
-    rank = map_rank(observations.clouds)
-    reduced = [AffineFamily().reduce(cloud) for cloud in observations.clouds]
+    spectrum = affine_spectrum(observations, observations.dimension)
+    return Start(spectrum, fix_gauge(spectrum, observations.clouds, spectrum.dimension))
+
+
+def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
+    reduced = [reduce(AffineFamily(), cloud) for cloud in observations.clouds]
     form = accumulate(reduced, len(observations.landmarks))
-    spectrum = smallest(form, rank, observations.dimension, *metric_of(observations))
-    return Start(spectrum, fix_gauge(spectrum, observations.clouds, rank))
+    return smallest(form, map_rank(observations.clouds), modes, *metric_of(observations))
 
 
 def torn_apart(observations: Observations) -> tuple[IndexArray, IndexArray]:
@@ -65,9 +68,8 @@ def torn_apart(observations: Observations) -> tuple[IndexArray, IndexArray]:
     The next eigenvector of the affine registration is nearly an affine function of the map within each cloud.
     Where it is another one in one group of clouds than in the rest, only that group's few ties oppose.
     """
-    rank, d = map_rank(observations.clouds), observations.dimension
-    reduced = [AffineFamily().reduce(cloud) for cloud in observations.clouds]
-    spectrum = smallest(accumulate(reduced, len(observations.landmarks)), rank, d + 1, *metric_of(observations))
+    spectrum = affine_spectrum(observations, observations.dimension + 1)
+    rank = spectrum.dimension
     functions = np.column_stack([spectrum.vectors[:, :rank], np.ones(len(spectrum.vectors))])
     weak = spectrum.vectors[:, rank]
     said = [functions @ np.linalg.lstsq(functions[c.seen], weak[c.seen], rcond=1e-6)[0] for c in observations.clouds]
@@ -112,7 +114,7 @@ def hands(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> Hands:
     reflected_cost = 1 - together**2
     rotated_cost = 1 - (together - 2 * strength[:, -1]) ** 2
     decided = reflected_cost <= MIRROR_RATIO * rotated_cost
-    thick = strength[:, -1] >= MIRROR_THICKNESS * together
+    thick = strength[:, -1] >= MIRROR_THICKNESS * strength[:, -2]
     hand = np.where(decided, np.linalg.slogdet(pulls)[0], 0)
     voters = hand[decided & thick] if (decided & thick).any() else hand[decided]
     if not len(voters):
@@ -122,16 +124,21 @@ def hands(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> Hands:
 
 
 class RigidSystem:
-    """Eq. 15 with the map and the translations eliminated, or eq. 16 where the map has a price."""
+    """Eq. 15 with the map and the translations eliminated, or eq. 16 where the map has a price.
+
+    The map of any rotations is linear in them, and is solved for once, for the unit motions of every cloud.
+    """
 
     def __init__(self, clouds: Sequence[Cloud], m: int) -> None:
         n, d = len(clouds), clouds[0].points.shape[1]
+        self._shape = (n, d, d)
         self._weights = np.zeros((m, n))
-        self._pull = np.zeros((m, n, d))  # W_t P_t, centred
+        pull = np.zeros((m, n, d))  # W_t P_t, centred
         for t, cloud in enumerate(clouds):
             self._weights[cloud.seen, t] = cloud.weights
-            self._pull[cloud.seen, t] = cloud.weights[:, None] * cloud.centred
-        self._settled = self._free()
+            pull[cloud.seen, t] = cloud.weights[:, None] * cloud.centred
+        self._pull = pull.reshape(m, n * d)
+        self._settle(self._free())
 
     def penalised(self, form: Form, gamma: float) -> RigidSystem:
         """The same clouds with the price gamma tr(M' Q M) on the map."""
@@ -139,8 +146,13 @@ class RigidSystem:
         total = self._weights.sum(axis=1)
         columns = self._weights / np.sqrt(self._weights.sum(axis=0))
         lifted = np.full(len(total), np.sqrt(total.mean() / len(total)))  # the map's own position is free
-        priced._settled = form.inverse(gamma, total, columns, lifted)
+        priced._settle(form.inverse(gamma, total, columns, lifted))
         return priced
+
+    def _settle(self, settled: Apply) -> None:
+        self._places = settled(self._pull)  # (m, n d): the map that each unit motion makes
+        m, motions = self._places.shape
+        self._support = self._pull.T @ self._places if motions <= m else None  # (n d, n d)
 
     def _free(self) -> Apply:
         """(m, c) weighted sums -> (m, c) map points, where each map point is free."""
@@ -157,10 +169,15 @@ class RigidSystem:
         return settled
 
     def map_of(self, motions: Array) -> Array:  # (n, d, d) s_t R_t -> (m, d)
-        return self._settled(np.einsum("mtd,ted->me", self._pull, motions))
+        return self._places @ self._stacked(motions)
 
     def operator(self, motions: Array) -> Array:
-        return np.einsum("me,mtd->ted", self.map_of(motions), self._pull)
+        stacked = self._stacked(motions)
+        pulled = self._pull.T @ (self._places @ stacked) if self._support is None else self._support @ stacked
+        return np.swapaxes(pulled.reshape(self._shape), 1, 2)
+
+    def _stacked(self, motions: Array) -> Array:  # (n, d, d) -> (n d, d), one above the other, transposed
+        return np.swapaxes(motions, 1, 2).reshape(-1, self._shape[2])
 
     def resized(self, factors: Array) -> Operator:
         """The operator with the clouds' sizes multiplied by ``factors`` (n,)."""
@@ -169,9 +186,10 @@ class RigidSystem:
 
     def mutual_pull(self, rotations: Array) -> Array:  # (n, d, d) -> (n, n)
         """How far the clouds' sizes support each other: eq. 15 is sum_t s_t^2 |P_t|^2 - s' N s."""
-        moved = np.einsum("mtd,ted->mte", self._pull, rotations)
-        settled = self._settled(moved.reshape(len(moved), -1)).reshape(moved.shape)
-        return np.einsum("mte,mue->tu", moved, settled)
+        m, (n, d, _) = len(self._pull), self._shape
+        moved = np.einsum("mtd,ted->tem", self._pull.reshape(m, n, d), rotations)
+        placed = np.einsum("mtd,ted->tem", self._places.reshape(m, n, d), rotations)
+        return moved.reshape(n, -1) @ placed.reshape(n, -1).T
 
 
 def rigid_registration(observations: Observations, start: Array) -> Gauge:

@@ -8,8 +8,11 @@ an observation would have if its cloud had been fitted without it (theory, eq. 1
     geman-mcclure   (c^2 / (c^2 + r^2))^2         c = 3 sigma
 
 sigma is the spread of the good observations, from the median of all residuals: half of them may be
-wrong.  For the last two c is never less than twice the median distance of the clouds from the map after a
-rigid motion: what lies within that does no more harm to the map than the deformation itself.  The first
+wrong.  While c shrinks, the map that residuals are taken against has each landmark where most of its
+observations agree after their clouds' rigid motions (``consensus``): the mean of few observations follows the
+wrong ones among them, and would then hold on to them.  For the last two losses c is never less than twice the
+median distance of the clouds from the map after a rigid motion: what lies within that does no more harm to the
+map than the deformation itself.  The first
 solve is wrong wherever wrong matches are many, so c starts large enough for nine observations in ten and
 shrinks by 0.6 from solve to solve until it reaches its value.
 """
@@ -30,6 +33,7 @@ FIRST_SHARE = 0.9  # of the observations that the first scale takes in
 FAINTEST = 1e-6  # a weight is never less, so that every observation keeps a residual
 SETTLED = 1e-2  # root mean square change of the weights that ends the iteration
 MOST_ROUNDS = 60
+MOST_CANDIDATES = 60  # observations of a landmark whose support is counted
 
 
 def _huber(r: Array) -> Array:
@@ -62,8 +66,31 @@ def spread(residuals: Array, dimension: int) -> float:  # (...,) lengths, NaN wh
     return float(np.nanmedian(residuals) / chi(dimension).median())
 
 
+def consensus(
+    posed: Array,  # (n, m, d) observations after their clouds' rigid motions, NaN where unseen
+    reach: float,
+) -> Array:  # (m, d)
+    """Where most observations of each landmark agree: the mean about the one with the most support.
+
+    Support is the sum of Geman-McClure weights of the distances to all observations, with c = ``reach``.
+    """
+    n, m, d = posed.shape
+    candidates = posed[np.linspace(0, n - 1, min(n, MOST_CANDIDATES)).astype(int)]
+    if n > MOST_CANDIDATES:  # of a landmark that none of these saw, the first observation stands in
+        first = posed[np.argmax(~np.isnan(posed[:, :, 0]), axis=0), np.arange(m)]
+        candidates = np.concatenate([candidates, first[None]])
+    most, places = np.full(m, -1.0), np.full((m, d), np.nan)
+    for candidate in candidates:
+        weights = np.nan_to_num(_geman_mcclure(np.linalg.norm(posed - candidate, axis=2) / reach))
+        support = weights.sum(axis=0)
+        better = np.flatnonzero(support > np.where(np.isnan(candidate[:, 0]), np.inf, most))
+        near = np.einsum("nm,nmd->md", weights[:, better], np.nan_to_num(posed[:, better]))
+        most[better], places[better] = support[better], near / support[better, None]
+    return places
+
+
 def require_loss(loss: str) -> None:
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise InvalidSetting(f"robust is {loss!r}; expected one of {', '.join(LOSSES)}, or None")
 
 

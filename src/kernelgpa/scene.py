@@ -17,11 +17,12 @@ from .errors import DegenerateCloud, InvalidObservations, KernelGPAWarning
 from .frames import Array, IndexArray
 from .names import Name
 from .observations import Observations
-from .rigid import Start, affine_start, hands, map_rank
+from .rigid import Hands, Start, affine_start, hands
 from .ties import require_tied
 
 HEAP = 4  # landmarks of a cloud in exactly one place that are too many for chance
 HARDLY_TIED = 0.6  # gap of the affine registration below which its ties are as weak as the noise
+LOOSE = 0.1  # of the observations of a landmark: tearing clouds apart that costs less shows few or thin ties
 ODD_SIZE = 3.0  # a cloud so many times larger or smaller than the others is suspected of another unit
 
 
@@ -45,14 +46,17 @@ class Scene:
         return self.observations.at(self.part).counts
 
     @property
-    def rank(self) -> int:
-        return map_rank(self.core.clouds)
-
-    @property
     def hardly_tied(self) -> bool:
-        """Whether an affine map between some clouds and the rest is fixed hardly better than noise blurs it."""
+        """Whether an affine map between some clouds and the rest is fixed hardly better than noise blurs it.
+
+        Tearing clouds apart that see every landmark costs each of their observations; here it costs few of them,
+        and little more than the d dimensions of the map do.
+        """
         spectrum = self.start.spectrum
-        return len(spectrum.values) > spectrum.dimension and spectrum.gap < HARDLY_TIED
+        if len(spectrum.values) <= spectrum.dimension:
+            return False
+        tearing = spectrum.values[spectrum.dimension]
+        return spectrum.gap < HARDLY_TIED and bool(tearing < LOOSE * self.core.counts.mean())
 
     @property
     def mirrored(self) -> IndexArray:
@@ -67,12 +71,14 @@ def open_scene(observations: Observations, sizes_differ: bool = False) -> Scene:
     everyone = np.arange(len(observations.clouds))
     scene = _scene(observations, everyone)
     found = hands(scene.start.spectrum, scene.restricted.clouds, observations.dimension)
+    if scene.hardly_tied:  # the affine registration does not tell one group's hand from the other's
+        found = Hands(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
     if len(found.mirrored):
         _warn(_mirror_message([observations.names[t] for t in found.mirrored]))
         scene = _scene(observations, np.setdiff1d(everyone, found.mirrored))
     if len(found.doubtful):
         names = [observations.names[t] for t in found.doubtful]
-        _warn(f"{_listed('cloud', names)} thin and would fit better mirrored; kept as given: check the hand")
+        _warn(f"{_listed('cloud', names)} thin or weakly tied and would fit better mirrored; kept: check the hand")
     oddities = _unshared_messages(scene) + _heap_messages(observations)
     for message in oddities if sizes_differ else oddities + _size_messages(scene):
         _warn(message)

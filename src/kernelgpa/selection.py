@@ -10,36 +10,47 @@ factorisation of each cloud serves all folds (theory, eq. 17).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import groupby, product
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from .errors import InvalidSetting, KernelGPAError
+from .errors import InvalidSetting, KernelGPAError, KernelGPAWarning, WeaklyTied
 from .estimators import KernelGPA
-from .frames import Array, IndexArray, farthest_points
+from .frames import Array, IndexArray, regions
 from .metrics import consistency, sensor_residuals
 from .observations import Observations, as_observations
-from .registration import GPA, Prepared
+from .registration import GPA
+from .scene import Scene, open_scene
+from .threads import blas_threads_for
+from .ties import require_tied
+from .warps import PreparedCloud
 
 REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
 
 Folds = int | str | Sequence[Iterable[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossValidation:
     """What every cloud made of landmarks that took no part in the solve."""
 
     predictions: Array  # (n, m, d) in the map of their own fold, NaN where unseen or not tested
     jacobians: Array  # (n, m, d, d) of the warps that made them
     spreads: Array  # (n, m) variance that the model expects of them, in units of a cloud's noise variance
+    weights: Array  # (n, m) of the observations in the fit: as given, less what a robust fit set aside
     cve: float  # the paper's cross-validation error, against the full map
     fitted: GPA  # the estimator fitted to everything
+
+    def __repr__(self) -> str:
+        tested = int(np.isfinite(self.predictions[:, :, 0]).sum())
+        return f"CrossValidation(sensor_rms={self.sensor_rms:.6g}, cve={self.cve:.6g}, {tested} observations)"
 
     @property
     def consistency(self) -> Array:  # (m,)
@@ -48,12 +59,14 @@ class CrossValidation:
     @property
     def residuals(self) -> Array:  # (n, m, d)
         """Disagreement with the other clouds, in each cloud's own frame."""
-        return sensor_residuals(self.predictions, self.jacobians)
+        return sensor_residuals(self.predictions, self.jacobians, self.weights)
 
     @property
     def sensor_rms(self) -> float:
-        """Root mean square of the residuals: the score to tune by."""
-        return float(np.sqrt(np.nanmean(np.nansum(self.residuals**2, axis=2)[~np.isnan(self.residuals[:, :, 0])])))
+        """Root mean square of the residuals, each counted by its weight: the score to tune by."""
+        squares = np.sum(self.residuals**2, axis=2)
+        tested = ~np.isnan(squares)
+        return float(np.sqrt(self.weights[tested] @ squares[tested] / self.weights[tested].sum()))
 
 
 def cross_validate(
@@ -65,54 +78,42 @@ def cross_validate(
 ) -> CrossValidation:
     """Leave landmarks out and see where the warps take them.
 
+    The estimator's settings are used, not what it was fitted to: give the weights again.
+
     folds : N for N folds of landmarks j = i mod N; "leave-one-out"; "regions" for compact regions of the
         map; or a list of folds, each a list of landmarks.  The folds are the same for every estimator.
     """
+    _require_estimator(estimator)
+    _require_jobs(n_jobs)
+    fitted = clone(estimator)
+    fitted.check_settings()
     observations = as_observations(points, weights)
-    fitted = clone(estimator).fit(observations)
-    prepared = fitted.prepared(fitted.scene_)
-    left_out = [_places(one, prepared.landmarks) for one in _folds(folds, observations, fitted)]
-    tested = [one for one in left_out if len(one)]
-    _require_enough(prepared.core, tested)
-    results = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(_fold)(fitted, prepared, one) for one in tested)
-    shape = (*observations.visible.shape, observations.dimension)
-    predictions, jacobians = np.full(shape, np.nan), np.full((*shape, observations.dimension), np.nan)
-    spreads = np.full(shape[:2], np.nan)
+    with blas_threads_for(len(observations.landmarks)):
+        scene = open_scene(observations, fitted.sizes_differ)
+        tested = _tested(folds, scene)
+        return _validated(fitted, scene, fitted.prepare(scene), tested, n_jobs)
+
+
+def _validated(
+    fitted: GPA, scene: Scene, prepared: Sequence[PreparedCloud], folds: Sequence[IndexArray], n_jobs: int | None
+) -> CrossValidation:
+    """Fit, then solve without each fold; folds are landmarks among those that take part."""
+    work = fitted.fit_scene(scene, prepared)
+    observations = scene.observations
+    n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
+    predictions, jacobians, spreads = (np.full((n, m, *more), np.nan) for more in ((d,), (d, d), ()))
     squares, count = 0.0, 0
-    for one, result in zip(tested, results, strict=True):
-        columns = prepared.landmarks[one]
-        predictions[np.ix_(prepared.part, columns)] = result.predictions
-        jacobians[np.ix_(prepared.part, columns)] = result.jacobians
-        spreads[np.ix_(prepared.part, columns)] = result.spreads
-        off = result.aligned - fitted.map_[columns]
+    for fold, result in zip(folds, fitted.predict_left_out(work, folds, n_jobs), strict=True):
+        columns = scene.landmarks[fold]
+        places = np.ix_(scene.part, columns)
+        predictions[places], jacobians[places], spreads[places] = result.points, result.jacobians, result.spreads
+        onto = _similarity(result.map, fitted.map_[np.delete(scene.landmarks, fold)])
+        off = onto(result.points) - fitted.map_[columns]
         squares += float(np.nansum(off**2))
         count += int(np.sum(~np.isnan(off[:, :, 0])))
-    return CrossValidation(predictions, jacobians, spreads, float(np.sqrt(squares / max(count, 1))), fitted)
-
-
-@dataclass(frozen=True)
-class _Fold:
-    predictions: Array  # (n, k, d)
-    jacobians: Array  # (n, k, d, d)
-    spreads: Array  # (n, k)
-    aligned: Array  # (n, k, d) the predictions, moved onto the full map by a similarity
-
-
-def _fold(fitted: GPA, prepared: Prepared, left_out: IndexArray) -> _Fold:
-    core = prepared.core
-    kept = np.setdiff1d(np.arange(len(core.landmarks)), left_out)
-    again = fitted.refit(prepared, kept)
-    n, k, d = len(core.clouds), len(left_out), core.dimension
-    predictions, jacobians = np.full((n, k, d), np.nan), np.full((n, k, d, d), np.nan)
-    spreads = np.full((n, k), np.nan)
-    for t, (cloud, warp) in enumerate(zip(core.clouds, again.warps, strict=True)):
-        _, rows, columns = np.intersect1d(cloud.seen, left_out, assume_unique=True, return_indices=True)
-        if len(rows):
-            predictions[t, columns] = warp(cloud.points[rows])
-            jacobians[t, columns] = warp.jacobian(cloud.points[rows])
-            spreads[t, columns] = again.spreads[t]
-    onto = _similarity(again.gauge.map, fitted.map_[prepared.landmarks[kept]])
-    return _Fold(predictions, jacobians, spreads, onto(predictions))
+    used = np.zeros((n, m))
+    used[np.ix_(scene.part, scene.landmarks)] = work.core.weights
+    return CrossValidation(predictions, jacobians, spreads, used, float(np.sqrt(squares / count)), fitted)
 
 
 def _similarity(source: Array, target: Array) -> Callable[[Array], Array]:
@@ -124,50 +125,61 @@ def _similarity(source: Array, target: Array) -> Callable[[Array], Array]:
     return lambda x: factor * (x - here) @ (left @ right).T + there
 
 
-def _folds(folds: Folds, observations: Observations, fitted: GPA) -> list[IndexArray]:
+def _tested(folds: Folds, scene: Scene) -> list[IndexArray]:
+    """Every fold as places among the landmarks that take part, ascending; folds that no cloud tests are left out."""
+    places = [np.flatnonzero(np.isin(scene.landmarks, fold)) for fold in _folds(folds, scene)]
+    tested = [fold for fold in places if len(fold)]
+    if not tested:
+        raise InvalidSetting("folds hold no landmark that two clouds saw, so nothing is tested; use other folds")
+    _require_enough(scene.core, tested)
+    return tested
+
+
+def _folds(folds: Folds, scene: Scene) -> list[IndexArray]:
     """Landmark indices of each fold."""
-    m = len(observations.landmarks)
+    m = len(scene.observations.landmarks)
     if isinstance(folds, str):
         if folds == "leave-one-out":
             return [np.array([j]) for j in range(m)]
         if folds == "regions":
-            return _regions(fitted.map_, REGIONS)
-        raise InvalidSetting(f"folds is {folds!r}; expected a number, 'leave-one-out', 'regions' or lists of landmarks")
-    if isinstance(folds, int):
-        count = folds
+            labels = regions(scene.start.gauge.map, REGIONS)
+            return [scene.landmarks[labels == i] for i in np.unique(labels)]
+    elif isinstance(folds, Integral) and not isinstance(folds, bool):
+        count = int(folds)
         if not 2 <= count <= m:
             raise InvalidSetting(f"folds is {count}; with {m} landmarks it lies between 2 and {m}")
         return [np.arange(i, m, count) for i in range(count)]
-    return [observations.landmark_indices(one) for one in folds]
-
-
-def _regions(places: Array, count: int) -> list[IndexArray]:
-    known = np.flatnonzero(np.isfinite(places).all(axis=1))
-    centres = places[known][farthest_points(places[known], count)]
-    nearest_centre = np.argmin(np.sum((places[known][:, None] - centres) ** 2, axis=2), axis=1)
-    return [known[nearest_centre == i] for i in range(len(centres))]
-
-
-def _places(fold: IndexArray, landmarks: IndexArray) -> IndexArray:
-    """Where the landmarks of a fold stand among those that take part."""
-    return np.flatnonzero(np.isin(landmarks, fold))
+    elif isinstance(folds, Iterable):
+        return [scene.observations.landmark_indices(one) for one in folds]
+    raise InvalidSetting(f"folds is {folds!r}; expected a number, 'leave-one-out', 'regions' or lists of landmarks")
 
 
 def _require_enough(core: Observations, folds: Sequence[IndexArray]) -> None:
+    """Without any fold every cloud must keep its dimensions, and all must stay tied."""
     for i, fold in enumerate(folds):
-        for cloud in core.clouds:
-            left = len(cloud.seen) - int(np.isin(cloud.seen, fold).sum())
-            if left <= core.dimension + 1:
+        rest = core.select(np.delete(np.arange(len(core.landmarks)), fold))
+        for whole, cloud in zip(core.clouds, rest.clouds, strict=True):
+            if len(cloud.seen) <= core.dimension + 1:
                 raise InvalidSetting(
-                    f"fold {i} leaves cloud {cloud.name!r} with {left} of its {len(cloud.seen)} landmarks; "
+                    f"fold {i} leaves cloud {cloud.name!r} with {len(cloud.seen)} of its {len(whole.seen)} landmarks; "
                     f"at least {core.dimension + 2} are needed; use more folds or drop the cloud"
                 )
+            if cloud.frame.rank < whole.frame.rank:
+                raise InvalidSetting(
+                    f"fold {i} leaves cloud {cloud.name!r} flat: what is left of it spans {cloud.frame.rank} "
+                    f"dimensions instead of {whole.frame.rank}; use other folds"
+                )
+        try:
+            require_tied(rest)
+        except WeaklyTied as error:
+            raise InvalidSetting(f"fold {i} takes away what ties the clouds: {error}; use other folds") from None
 
 
 @dataclass(frozen=True)
 class Trial:
     """One setting and its scores; a setting that cannot be computed scores infinity and says why."""
 
+    model: str  # the estimator's name
     settings: dict[str, Any]
     sensor_rms: float
     consistency: float
@@ -184,8 +196,24 @@ class Tuning:
     trials: list[Trial] = field(repr=False)
 
     @property
+    def best_trial(self) -> Trial:
+        return min(self.trials, key=lambda trial: trial.sensor_rms)
+
+    @property
     def settings(self) -> dict[str, Any]:
-        return min(self.trials, key=lambda trial: trial.sensor_rms).settings
+        return self.best_trial.settings
+
+    @property
+    def at_edge(self) -> list[str]:
+        """Numbers whose best value is the smallest or largest that was tried: the best may lie beyond."""
+        mine = [trial.settings for trial in self.trials if trial.model == self.best_trial.model]
+        return [
+            name
+            for name, value in self.settings.items()
+            if _is_number(value)
+            and len({s[name] for s in mine}) > 1
+            and value in (min(s[name] for s in mine), max(s[name] for s in mine))
+        ]
 
 
 DEFAULT_GRID: dict[str, Sequence[Any]] = {
@@ -193,11 +221,13 @@ DEFAULT_GRID: dict[str, Sequence[Any]] = {
     "smoothing": (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
 }
 
+Search = tuple[GPA, Mapping[str, Sequence[Any]]]
+
 
 def tune(
     points: Any,
     estimator: GPA | None = None,
-    grid: Mapping[str, Sequence[Any]] | Sequence[tuple[GPA, Mapping[str, Sequence[Any]]]] | None = None,
+    grid: Mapping[str, Sequence[Any]] | Sequence[Search] | None = None,
     folds: Folds = 10,
     rounds: int = 2,
     weights: Any = None,
@@ -206,67 +236,156 @@ def tune(
 ) -> Tuning:
     """The settings with the least held-out sensor-frame error, coarse to fine.
 
+    What settings have in common is computed once: the scene for all, the kernel matrices or features of the
+    clouds for all values of ``smoothing``.
+
     grid : values for each setting of ``estimator`` (KernelGPA() by default), or a list of (estimator, values)
         pairs to search several families of warps at once.  Every combination is tried; then, ``rounds`` times,
         positive numbers are tried halfway (on a logarithmic scale) between the best and its neighbours.
+    n_jobs : processes that try settings side by side (joblib); None: one.
     progress : called with the number of settings tried, the number known to come, and the last trial.
     """
-    observations = as_observations(points, weights)
+    _require_jobs(n_jobs)
+    if not isinstance(rounds, Integral) or rounds < 0:
+        raise InvalidSetting(f"rounds is {rounds!r}; expected a whole number, 0 for the grid alone")
     searches = _searches(estimator, grid)
-    trials: list[tuple[GPA, Trial]] = []
-    waiting = [(base, dict(settings)) for base, values in searches for settings in _combinations(values)]
-    for round_ in range(rounds + 1):
-        if round_:
-            base, best = min(trials, key=lambda pair: pair[1].sensor_rms)
-            tried = [trial.settings for other, trial in trials if other is base]
-            waiting = [(base, settings) for settings in _between(best.settings, tried)]
-        for base, settings in waiting:
-            trials.append((base, _trial(base, settings, observations, folds, n_jobs)))
-            if progress is not None:
-                progress(len(trials), len(trials) + len(waiting) - 1, trials[-1][1])
-    base, best = min(trials, key=lambda pair: pair[1].sensor_rms)
-    if not np.isfinite(best.sensor_rms):
-        raise InvalidSetting(f"no setting of the grid could be computed; the first said: {trials[0][1].failure}")
-    return Tuning(clone(base).set_params(**best.settings).fit(observations), [trial for _, trial in trials])
+    observations = as_observations(points, weights)
+    with blas_threads_for(len(observations.landmarks)):
+        scene = open_scene(observations, any(base.sizes_differ for base, _ in searches))
+        tested = _tested(folds, scene)
+        trials: list[tuple[GPA, Trial]] = []
+        waiting = [(base, settings) for base, values in searches for settings in _combinations(values)]
+        for round_ in range(int(rounds) + 1):
+            if round_:
+                base, best = min(trials, key=lambda pair: pair[1].sensor_rms)
+                tried = [trial.settings for other, trial in trials if other is base]
+                waiting = [(base, settings) for settings in _between(base, best.settings, tried)]
+            total = len(trials) + len(waiting)
+            for base, trial in _trials(waiting, scene, tested, n_jobs):
+                trials.append((base, trial))
+                if progress is not None:
+                    progress(len(trials), total, trial)
+        base, best = min(trials, key=lambda pair: pair[1].sensor_rms)
+        if not np.isfinite(best.sensor_rms):
+            raise InvalidSetting(
+                "no setting of the grid has a finite score; "
+                + next((f"the first said: {t.failure}" for _, t in trials if t.failure), "the warps flatten space")
+            )
+        fitted = clone(base).set_params(**best.settings)
+        fitted.fit_scene(scene, fitted.prepare(scene))
+    return Tuning(fitted, [trial for _, trial in trials])
 
 
-def _searches(estimator: GPA | None, grid: Any) -> list[tuple[GPA, Mapping[str, Sequence[Any]]]]:
-    if grid is not None and not isinstance(grid, Mapping):
-        return [(clone(one), values) for one, values in grid]
-    base = KernelGPA() if estimator is None else clone(estimator)
-    if grid is None:
-        grid = {name: values for name, values in DEFAULT_GRID.items() if name in base.get_params()}
-    unknown = set(grid) - set(base.get_params())
-    if unknown or not grid:
+def _searches(estimator: GPA | None, grid: Any) -> list[Search]:
+    if grid is None or isinstance(grid, Mapping):
+        base = KernelGPA() if estimator is None else estimator
+        _require_estimator(base)
+        if grid is None:
+            grid = {name: values for name, values in DEFAULT_GRID.items() if name in base.get_params()}
+        pairs = [(base, grid)]
+    else:
+        try:
+            pairs = [(one, dict(values)) for one, values in grid]
+        except (TypeError, ValueError):
+            raise InvalidSetting(
+                f"grid is {grid!r}; expected values for each setting, or a list of (estimator, values) pairs"
+            ) from None
+    if not pairs:
+        raise InvalidSetting("grid is empty; give at least one (estimator, values) pair")
+    return [_checked_search(base, values) for base, values in pairs]
+
+
+def _checked_search(base: Any, grid: Mapping[str, Any]) -> Search:
+    _require_estimator(base)
+    known = base.get_params()
+    unknown = sorted(set(grid) - set(known))
+    if unknown:
+        raise InvalidSetting(f"grid names {unknown}; {type(base).__name__} has {', '.join(known)}")
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Iterable) or not len(list(values)):
+            raise InvalidSetting(f"grid: {name} is {values!r}; expected a list of values to try")
+    search = clone(base), {name: list(values) for name, values in grid.items()}
+    for settings in _combinations(search[1]):
+        clone(base).set_params(**settings).check_settings()
+    return search
+
+
+def _require_estimator(estimator: Any) -> None:
+    if not isinstance(estimator, GPA):
         raise InvalidSetting(
-            f"grid names {sorted(unknown) or 'nothing'}; {type(base).__name__} has {', '.join(base.get_params())}"
+            f"estimator is {estimator!r}; expected RigidGPA(), AffineGPA(), TPSGPA() or KernelGPA(), with parentheses"
         )
-    return [(base, grid)]
+
+
+def _require_jobs(n_jobs: Any) -> None:
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise InvalidSetting(f"n_jobs is {n_jobs!r}; expected None, a positive number, or -1 for all cores")
 
 
 def _combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
-def _between(best: dict[str, Any], tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Settings halfway between the best and its neighbours, for positive numbers."""
+def _between(base: GPA, best: dict[str, Any], tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Settings halfway between the best and its neighbours, for positive numbers that need not be whole."""
     options: dict[str, list[Any]] = {}
     for name, value in best.items():
         options[name] = [value]
-        if isinstance(value, float) and value > 0:
+        if isinstance(base.get_params()[name], float) and _is_number(value):
             others = sorted({s[name] for s in tried if all(s[k] == best[k] for k in best if k != name)})
             at = others.index(value)
             options[name] += [float(np.sqrt(value * others[i])) for i in (at - 1, at + 1) if 0 <= i < len(others)]
     return [settings for settings in _combinations(options) if settings not in tried]
 
 
-def _trial(base: GPA, settings: dict[str, Any], observations: Observations, folds: Folds, n_jobs: int | None) -> Trial:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _trials(
+    waiting: Sequence[tuple[GPA, dict[str, Any]]], scene: Scene, folds: Sequence[IndexArray], n_jobs: int | None
+) -> Iterator[tuple[GPA, Trial]]:
+    """Every setting tried; those that differ in smoothing alone go together and share what their clouds compute."""
+    groups = [list(group) for _, group in groupby(waiting, key=lambda pair: (id(pair[0]), _but_smoothing(pair[1])))]
+    tasks = (delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds) for group in groups)
+    results = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
+    for group, trials in zip(groups, results, strict=True):
+        for (base, _), trial in zip(group, trials, strict=True):
+            yield base, trial
+
+
+def _but_smoothing(settings: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in settings.items() if name != "smoothing"]
+
+
+def _group(base: GPA, several: list[dict[str, Any]], scene: Scene, folds: Sequence[IndexArray]) -> list[Trial]:
+    """Settings that differ in smoothing alone."""
+    with blas_threads_for(len(scene.observations.landmarks)):
+        try:
+            prepared = clone(base).set_params(**several[0]).prepare(scene)
+        except KernelGPAError as error:  # one setting that cannot be computed does not end the search
+            return [_failed(base, settings, error, 0.0) for settings in several]
+        return [_trial(base, settings, scene, prepared, folds) for settings in several]
+
+
+def _trial(
+    base: GPA,
+    settings: dict[str, Any],
+    scene: Scene,
+    prepared: Sequence[PreparedCloud],
+    folds: Sequence[IndexArray],
+) -> Trial:
     begun = time.perf_counter()
     try:
-        result = cross_validate(clone(base).set_params(**settings), observations, folds, n_jobs=n_jobs)
-    except InvalidSetting:
-        raise
-    except KernelGPAError as error:  # one setting that cannot be computed does not end the search
-        return Trial(settings, np.inf, np.inf, np.inf, time.perf_counter() - begun, str(error))
-    mean = float(np.nanmean(result.consistency))
-    return Trial(settings, result.sensor_rms, mean, result.cve, time.perf_counter() - begun)
+        with warnings.catch_warnings():  # the one that wins says it again
+            warnings.simplefilter("ignore", KernelGPAWarning)
+            result = _validated(clone(base).set_params(**settings), scene, prepared, folds, None)
+    except KernelGPAError as error:
+        return _failed(base, settings, error, time.perf_counter() - begun)
+    disagreement = result.consistency
+    mean = float(np.mean(disagreement[~np.isnan(disagreement)]))
+    return Trial(type(base).__name__, settings, result.sensor_rms, mean, result.cve, time.perf_counter() - begun)
+
+
+def _failed(base: GPA, settings: dict[str, Any], error: KernelGPAError, seconds: float) -> Trial:
+    return Trial(type(base).__name__, settings, np.inf, np.inf, np.inf, seconds, str(error))

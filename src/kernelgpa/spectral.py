@@ -97,10 +97,13 @@ def smallest(
     if isinstance(scaled, DenseForm) and (m <= SMALL or wanted > m // 4):
         values, vectors = _bottom_of(scaled.matrix + np.outer(lifted, lifted), wanted)
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
-    solve = scaled.inverse(1.0, np.full(m, SHIFT * top), np.zeros((m, 0)), lifted)
+    shift = SHIFT * (scaled.diagonal if isinstance(scaled, ThinForm) else np.full(m, top))
+    solve = scaled.inverse(1.0, shift, np.zeros((m, 0)), lifted)
     values, vectors = _lanczos(
         solve, lambda x: scaled.apply(x) + np.multiply.outer(lifted, lifted @ x), m * top, m, wanted
     )
+    # a shift that is not the same for all landmarks lets a trace of the constants in
+    vectors = vectors - np.outer(lifted, lifted @ vectors) / (lifted @ lifted)
     return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, SOLVERS[type(scaled)])
 
 

@@ -3,16 +3,18 @@
 A warp is a universal-kriging predictor.  With sigma_t^2 the noise variance of cloud t, estimated from what
 its warp leaves of the map, an observed point p has variance
 
-    v_t(p) = sigma_t^2 (variance_t(p) + 1),      sigma_t^2 = tr(M_t' Q_t M_t) / (d (s - r))       (theory, eq. 18)
+    v_t(p) = sigma_t^2 (variance_t(p) + 1 / w),    sigma_t^2 = tr(M_t' Q_t M_t) / (d (s - r - 1))   (theory, eq. 18)
 
-in every coordinate.  Real deformations are no Gaussian process, so regions are calibrated by what
+in every coordinate, w the weight of an observation as accurate as p, r the dimensions of the cloud.
+Real deformations are no Gaussian process, so regions are calibrated by what
 cross-validation found: the landmarks left out lay within  factor(level) sqrt(v)  of where the other clouds put
-them in the share ``level`` of all cases.
+them in the share ``level`` of all cases.  What a robust fit set aside counts there as little as in the fit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -20,109 +22,158 @@ from scipy.stats import chi
 
 from .deformable import DeformableGPA
 from .errors import InvalidSetting
-from .frames import Array, BoolArray, IndexArray, farthest_points, finite_rows
+from .frames import Array, BoolArray, finite_rows, regions
 from .metrics import mean_of_others
 from .names import Name
 from .observations import Cloud
 from .rigid import pose_onto
 from .rotations import rotation_vector
 from .selection import CrossValidation
-from .warps import ReducedCloud
 
+ROUNDING = 1e-12  # of the map's size: noise below this is that of exact copies
 POSE_REGIONS = 10  # parts of a cloud left out in turn to see how a pose depends on them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Uncertainty:
-    """Calibrated standard deviations and regions of one registration."""
+    """Regions of warped points, calibrated by cross-validation; covariances of map and poses, estimated."""
 
     validation: CrossValidation
     scores: Array  # |residual| / sqrt(v) of the landmarks left out, ascending
+    counts: Array  # how much each of them counts, up to a factor
+
+    def __repr__(self) -> str:
+        factors = ", ".join(f"{level:.0%}: {self.factor(level):.3g}" for level in (0.5, 0.9, 0.95))
+        return f"Uncertainty(factors {factors}; {len(self.scores)} observations left out in turn)"
 
     def factor(self, level: float) -> float:
         """How many sqrt(v) the region of the given level reaches."""
-        if not 0 < level < 1:
-            raise InvalidSetting(f"level is {level}; expected a share between 0 and 1, such as 0.9")
-        return float(np.quantile(self.scores, level))
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise InvalidSetting(f"level is {level!r}; expected a share between 0 and 1, such as 0.9")
+        share = (np.cumsum(self.counts) - 0.5 * self.counts) / self.counts.sum()
+        return float(np.interp(level, share, self.scores))
 
-    def radius(self, points: npt.ArrayLike, cloud: Name, level: float = 0.9) -> Array:  # (k, d) -> (k,)
-        """Radius in the map within which the others put the same point, in the share ``level`` of all cases."""
-        return self.factor(level) * np.sqrt(self._variance(points, cloud))
+    def radius(
+        self,
+        points: npt.ArrayLike,  # (k, d)
+        cloud: Name,
+        level: float = 0.9,
+        weight: float | None = None,
+    ) -> Array:  # (k,)
+        """Radius in the map within which the others put the same point, in the share ``level`` of all cases.
 
-    def standard_deviation(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k,)
+        ``weight`` is that of an observation as accurate as the points are, in the units of the weights that were
+        given to ``fit``; by default the median weight in the cloud.
+        """
+        return self.factor(level) * np.sqrt(self._variance(points, cloud, weight))
+
+    def standard_deviation(self, points: npt.ArrayLike, cloud: Name, weight: float | None = None) -> Array:  # (k,)
         """Of each coordinate of a warped point: the calibrated median distance, read as that of a normal law."""
         d = self.validation.fitted.observations_.dimension
-        return self.radius(points, cloud, 0.5) / chi(d).median()
+        return self.radius(points, cloud, 0.5, weight) / chi(d).median()
 
-    def covariance(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k, d, d)
+    def covariance(self, points: npt.ArrayLike, cloud: Name, weight: float | None = None) -> Array:  # (k, d, d)
         """Covariance of each warped point; the same in every direction of the map."""
         d = self.validation.fitted.observations_.dimension
-        return self.standard_deviation(points, cloud)[:, None, None] ** 2 * np.eye(d)
+        return self.standard_deviation(points, cloud, weight)[:, None, None] ** 2 * np.eye(d)
 
     def map_covariance(self) -> Array:  # (m, d, d)
         """Covariance of each map landmark, from how its clouds scatter about it after their rigid motions.
 
-        NaN for a landmark that fewer than two clouds saw.
+        Few observations say little of their scatter, so d + 1 more with the scatter of all landmarks are added.
+        NaN for a landmark that fewer than two clouds of the solve saw.
         """
         fitted = self.validation.fitted
-        points = fitted.observations_.points
-        posed = np.einsum("tij,tmj->tmi", fitted.rotations_, points) + fitted.translations_[:, None]
-        off = posed - fitted.map_
-        seen = ~np.isnan(off[:, :, 0])
-        scatter = np.einsum("tmi,tmj->mij", np.nan_to_num(off), np.nan_to_num(off))
-        count = seen.sum(axis=0)[:, None, None]
-        return np.where(count > 1, scatter / np.maximum(count * (count - 1), 1), np.nan)
+        d, part = fitted.observations_.dimension, fitted.scene_.part
+        points, weights = fitted.observations_.points[part], fitted.weights_[part]
+        posed = np.einsum("tij,tmj->tmi", fitted.rotations_[part], points) + fitted.translations_[part, None]
+        off = np.nan_to_num(posed - fitted.map_)
+        total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
+        effective = total**2 / np.maximum(np.sum(weights**2, axis=0), np.finfo(np.float64).tiny)  # observations
+        scatter = np.einsum("tm,tmi,tmj->mij", weights / total, off, off) * effective[:, None, None]
+        freedom = np.maximum(effective - 1, 0.0)
+        pooled = scatter.sum(axis=0) / freedom.sum()
+        one = (scatter + (d + 1) * pooled) / (freedom + d + 1)[:, None, None]  # of a single observation
+        known = np.sum(weights > 0, axis=0) > 1
+        return np.where(known[:, None, None], one / effective[:, None, None], np.nan)
 
     def pose_covariance(self, cloud: Name) -> Array:  # (q, q), q = 3 in 2D and 6 in 3D
         """Covariance of (rotation vector, translation) of a pose: a jackknife over regions of the cloud.
 
-        The rotation vector is a small turn after the pose's rotation, in radians.
+        The rotation vector is a small turn after the pose's rotation, in radians.  It tells how far noise and
+        deformation of one region move the pose.  How much of a deformation of the whole is a motion, no data of
+        this kind can tell: that is not in it.
         """
         fitted = self.validation.fitted
         t = fitted.observations_.cloud_index(cloud)
-        whole = _known(fitted.observations_.clouds[t], fitted.map_)
-        regions, rotation = _regions(whole, POSE_REGIONS), fitted.rotations_[t]
-        moves = np.array([_pose_change(whole, regions != i, fitted.map_, rotation) for i in np.unique(regions)])
+        whole = _heeded(fitted, t)
+        labels, rotation = regions(whole.points, POSE_REGIONS), fitted.rotations_[t]
+        moves = np.array([_pose_change(whole, labels != i, fitted.map_, rotation) for i in np.unique(labels)])
         centred = moves - moves.mean(axis=0)
         return (len(moves) - 1) / len(moves) * centred.T @ centred
 
-    def _variance(self, points: npt.ArrayLike, cloud: Name) -> Array:
+    def _variance(self, points: npt.ArrayLike, cloud: Name, weight: float | None) -> Array:
         fitted = self.validation.fitted
-        array = fitted.warps_[fitted.observations_.cloud_index(cloud)].checked(points)
-        reduced = fitted.reduced_cloud(cloud)
-        return noise_variance(reduced, fitted.map_[fitted.solved_[reduced.seen]]) * (reduced.variance(array) + 1)
+        t = fitted.observations_.cloud_index(cloud)
+        array = fitted.warps_[t].checked(points)
+        reduced, noise = fitted.reduced_cloud(cloud), noise_variance(fitted, t)
+        if np.isnan(noise):
+            raise InvalidSetting(
+                f"cloud {cloud!r} has no more landmarks than its affine part needs, so its noise is unknown"
+            )
+        if weight is None:
+            weight = float(np.median(fitted.observations_.clouds[t].weights))
+        if not weight > 0:
+            raise InvalidSetting(f"weight is {weight!r}; expected a positive number")
+        return noise * (reduced.variance(array) + 1 / weight)
 
 
 def uncertainty(validation: CrossValidation) -> Uncertainty:
     """Calibrate the uncertainty of a registration by its cross-validation."""
+    if not isinstance(validation, CrossValidation):
+        raise InvalidSetting(
+            f"uncertainty takes the result of selection.cross_validate, found {type(validation).__name__}"
+        )
     fitted = validation.fitted
     if not isinstance(fitted, DeformableGPA):
         raise InvalidSetting(f"{type(fitted).__name__} has no warps that bend; uncertainty needs affine, tps or kernel")
-    off = np.linalg.norm(validation.predictions - mean_of_others(validation.predictions), axis=2)
-    scores = []
-    for t, name in enumerate(fitted.observations_.names):
+    off = np.linalg.norm(validation.predictions - mean_of_others(validation.predictions, validation.weights), axis=2)
+    given = fitted.observations_.weights
+    heeded = np.divide(validation.weights, given, out=np.zeros_like(given), where=given > 0)
+    scores, counts = [np.zeros(0)], [np.zeros(0)]
+    for t in fitted.scene_.part:
         tested = np.isfinite(off[t]) & np.isfinite(validation.spreads[t])
-        if tested.any():
-            reduced = fitted.reduced_cloud(name)
-            noise = noise_variance(reduced, fitted.map_[fitted.solved_[reduced.seen]])
-            scores.append(off[t, tested] / np.sqrt(noise * validation.spreads[t, tested]))
-    return Uncertainty(validation, np.sort(np.concatenate(scores)))
+        noise = noise_variance(fitted, t)
+        if tested.any() and not np.isnan(noise):
+            # a spread holds the noise of its observation; that of one which a robust fit set aside was not raised
+            aside = 1 / validation.weights[t, tested] - 1 / given[t, tested]
+            scores.append(off[t, tested] / np.sqrt(noise * (validation.spreads[t, tested] - aside)))
+            counts.append(heeded[t, tested])
+    score, count = np.concatenate(scores), np.concatenate(counts)
+    if not len(score):
+        raise InvalidSetting("cross-validation tested no landmark that two clouds saw; use other folds")
+    order = np.argsort(score)
+    return Uncertainty(validation, score[order], count[order])
 
 
-def noise_variance(reduced: ReducedCloud, targets: Array) -> float:
-    """sigma_t^2, from what the warp leaves of its targets."""
+def noise_variance(fitted: DeformableGPA, t: int) -> float:
+    """sigma_t^2 of an observation of weight 1, from what the warp leaves of its targets; NaN if it leaves nothing."""
+    reduced = fitted.reduced_cloud(fitted.observations_.names[t])
+    targets = fitted.map_[fitted.solved_[reduced.seen]]
     s, d = targets.shape
-    free = max(s - d - 1, 1)
-    return float(np.vdot(targets, reduced.form() @ targets) / (d * free))
+    free = s - fitted.scene_.restricted.clouds[t].frame.rank - 1
+    if free <= 0:
+        return np.nan
+    least = (ROUNDING * float(fitted.scales_[0])) ** 2 * float(np.median(fitted.weights_[t][fitted.weights_[t] > 0]))
+    return max(float(np.vdot(targets, reduced.apply(targets)) / (d * free)), least)
 
 
-def _known(cloud: Cloud, places: Array) -> Cloud:
-    return cloud.only(finite_rows(places[cloud.seen]), np.arange(len(places)))
-
-
-def _regions(cloud: Cloud, count: int) -> IndexArray:  # (s,) which region each point belongs to
-    centres = cloud.points[farthest_points(cloud.points, count)]
-    return np.argmin(np.sum((cloud.points[:, None] - centres) ** 2, axis=2), axis=1)
+def _heeded(fitted: DeformableGPA, t: int) -> Cloud:
+    """A cloud's landmarks that the map holds, with the weights of the last solve."""
+    cloud = fitted.observations_.clouds[t]
+    cloud = replace(cloud, weights=fitted.weights_[t, cloud.seen])
+    known = finite_rows(fitted.map_[cloud.seen]) & (cloud.weights > 0)
+    return cloud.only(known, np.arange(len(fitted.map_)))
 
 
 def _pose_change(cloud: Cloud, keep: BoolArray, places: Array, rotation: Array) -> Array:

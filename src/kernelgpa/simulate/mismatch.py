@@ -21,6 +21,8 @@ def exchanged(
     for t in range(len(points)):
         seen = np.flatnonzero(~np.isnan(points[t, :, 0]))
         chosen = rng.permutation(seen)[: round(share * len(seen))]
+        if len(chosen) < 2:  # nobody to exchange with
+            continue
         points[t, chosen] = points[t, np.roll(chosen, 1)]
         wrong[t, chosen] = True
     return points, wrong

@@ -1,7 +1,7 @@
 """One cloud: families of warps, and what is left of the cost once a warp is eliminated."""
 
 from .affine import AffineFamily
-from .base import Factor, Family, KernelPart, ReducedCloud, Warp
+from .base import Factor, Family, KernelPart, PreparedCloud, ReducedCloud, Warp, reduce
 from .kernel import KernelFamily
 from .thinplate import ThinPlateFamily
 
@@ -11,7 +11,9 @@ __all__ = [
     "Family",
     "KernelFamily",
     "KernelPart",
+    "PreparedCloud",
     "ReducedCloud",
     "ThinPlateFamily",
     "Warp",
+    "reduce",
 ]

@@ -9,15 +9,17 @@ import numpy as np
 from ..frames import Array
 from ..observations import Cloud
 from .base import Warp
-from .thin import ThinCloud
+from .thin import PreparedThin
 
 
 @dataclass(frozen=True)
 class AffineFamily:
     """y(p) = A p + a"""
 
-    def reduce(self, cloud: Cloud) -> ThinCloud:
-        return ThinCloud(cloud, None, 0.0)
+    smoothing: float = 0.0  # nothing to smooth
+
+    def prepare(self, cloud: Cloud) -> PreparedThin:
+        return PreparedThin(cloud, None)
 
 
 def affine_warp(cloud: Cloud, matrix: Array, offset: Array) -> Warp:

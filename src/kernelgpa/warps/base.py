@@ -12,6 +12,7 @@ target leave (``form``, ``factor``), and which warp reaches it (``fit``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidObservations
-from ..frames import Array, Frame, IndexArray, masked_as_nan
+from ..frames import Array, Frame, IndexArray, finite_rows, masked_as_nan
 from ..kernels import Kernel, gram, gram_gradient
 from ..observations import Cloud
 
@@ -55,7 +56,19 @@ class Warp:
         jacobian = np.empty((*points.shape, points.shape[1]))
         for part in self._batches(len(points)):
             jacobian[part] = self._gradient(self.frame.to_unit(points[part])) / self.frame.size
+        jacobian[np.isnan(points).any(axis=1)] = np.nan
         return jacobian
+
+    def sensor_jacobian(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d, d)
+        """The Jacobian in the directions that the cloud knows of; across a sheet it goes on like a rotation."""
+        return self.across_sheets(self.jacobian(points))
+
+    def across_sheets(self, jacobians: Array) -> Array:  # (k, d, d) -> (k, d, d)
+        known = finite_rows(jacobians[:, :, 0])
+        firm = self.frame.axes[: self.frame.firm]
+        if len(firm) < jacobians.shape[2]:
+            jacobians[known] = continued(jacobians[known] @ (firm.T @ firm), len(firm))
+        return jacobians
 
     @property
     def affine(self) -> tuple[Array, Array]:
@@ -110,7 +123,38 @@ class Warp:
             raise InvalidObservations(
                 f"points to warp have shape {array.shape} and type {array.dtype}; expected (points, {d}) real numbers"
             )
+        if np.isinf(array).any():
+            raise InvalidObservations(f"points to warp: {np.isinf(array).any(axis=1).sum()} are infinite; give NaN")
         return array.astype(np.float64)
+
+
+def sensor_jacobians(warps: Sequence[Warp], points: Array, which: IndexArray) -> Array:  # (k, d), (k,) -> (k, d, d)
+    """Sensor Jacobians, that of point i by ``warps[which[i]]``, of warps of one cloud that differ in their targets."""
+    one = warps[0]
+    unit = one.frame.to_unit(points)
+    jacobians = np.stack([warp.coefficients[:-1].T for warp in warps])[which]
+    if one.kernel_part is not None:
+        kernel, centres, sigma, _ = one.kernel_part
+        gradients = gram_gradient(kernel, unit, centres, sigma, np.hstack([warp.weights for warp in warps]))
+        k, d = points.shape
+        jacobians += gradients.reshape(k, len(warps), d, d)[np.arange(k), which]
+    return one.across_sheets(jacobians / one.frame.size)
+
+
+def continued(matrices: Array, rank: int) -> Array:  # (..., d, d) -> (..., d, d)
+    """Linear maps of rank ``rank`` continued across the space that they flatten, by a rotation of the same size."""
+    if rank == matrices.shape[-1]:
+        return matrices
+    left, stretch, right = np.linalg.svd(matrices)
+    right[..., -1, :] *= np.sign(np.linalg.det(left @ right))[..., None]  # a rotation, not a mirror image
+    size = np.exp(np.mean(np.log(np.maximum(stretch[..., :rank], np.finfo(np.float64).tiny)), axis=-1))
+    return np.asarray(matrices + size[..., None, None] * left[..., :, rank:] @ right[..., rank:, :])
+
+
+def fitted_warp(frame: Frame, coefficients: Array, kernel_part: KernelPart | None) -> Warp:
+    """A warp; that of a flat cloud, which says nothing of the space off its plane, goes on there like a rotation."""
+    linear = continued(coefficients[:-1], frame.rank)
+    return Warp(frame, np.vstack([linear, coefficients[-1:]]), kernel_part)
 
 
 class Factor(NamedTuple):
@@ -123,15 +167,33 @@ class Factor(NamedTuple):
 class ReducedCloud(Protocol):
     """One cloud with its warp eliminated: cost(Y) = tr(Y' Q_t Y)."""
 
+    weights: Array  # (s,)
+
     @property
     def seen(self) -> IndexArray: ...  # (s,)
     def form(self) -> Array: ...  # (s, s), Q_t
     def factor(self) -> Factor | None: ...  # Q_t in thin form, if it has one
+    def apply(self, targets: Array) -> Array: ...  # (s, c) -> (s, c), Q_t Y
+    def diagonal(self) -> Array: ...  # (s,), of Q_t
+    def rows(self, some: IndexArray) -> Array: ...  # (b,) -> (b, s), those of Q_t
     def fit(self, targets: Array) -> Warp: ...  # (s, d) -> the warp with that cost
     def variance(self, points: Array) -> Array: ...  # (k, d) -> (k,), of the warp, in units of the noise variance
+
+
+class PreparedCloud(Protocol):
+    """One cloud under one family: what does not depend on smoothing or weights, and is computed once."""
+
+    def reduce(self, smoothing: float, weights: Array) -> ReducedCloud: ...
 
 
 class Family(Protocol):
     """A kind of warp with its settings."""
 
-    def reduce(self, cloud: Cloud) -> ReducedCloud: ...
+    @property
+    def smoothing(self) -> float: ...
+    def prepare(self, cloud: Cloud) -> PreparedCloud: ...
+
+
+def reduce(family: Family, cloud: Cloud) -> ReducedCloud:
+    """A cloud with its warp eliminated, by the family's smoothing and the cloud's weights."""
+    return family.prepare(cloud).reduce(family.smoothing, cloud.weights)

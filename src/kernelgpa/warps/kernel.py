@@ -14,16 +14,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky
-from scipy.linalg.lapack import dpotri
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ..errors import InvalidSetting, NumericalFailure
 from ..frames import Array, IndexArray, farthest_points, mean_pairwise_distance, orthonormal_affine
 from ..kernels import KERNELS, Kernel, gram
 from ..observations import Cloud
-from .base import KernelPart, ReducedCloud, Warp
-from .thin import ThinCloud, energy_features
+from .base import KernelPart, PreparedCloud, Warp, fitted_warp
+from .thin import PreparedThin, energy_features
 
+BLOCK = 256  # rows and columns copied at a time
 LOST = 1e-5  # error of a warp, as a share of its cloud, that is too much
 
 
@@ -36,36 +37,52 @@ class KernelFamily:
     smoothing: float
     inducing: int | None = None  # centres at so many farthest points; None: at every point
 
-    def reduce(self, cloud: Cloud) -> ReducedCloud:
+    def prepare(self, cloud: Cloud) -> PreparedCloud:
         unit = cloud.frame.to_unit(cloud.points)
         sigma = self.bandwidth * mean_pairwise_distance(unit)
         if self.inducing is None:
-            return DualCloud(cloud, self.kernel, sigma, self.smoothing)
+            K = gram(self.kernel, unit, unit, sigma)
+            _require_positive(self.kernel, K, cloud)
+            return PreparedDual(cloud, KernelPart(self.kernel, unit, sigma, np.zeros((0, unit.shape[1]))), K)
         outermost = int(np.argmax(np.sum(unit**2, axis=1)))  # the same in whatever order the landmarks come
         centres = unit[farthest_points(unit, self.inducing, outermost)]
         if not self.kernel.against:
             _require_positive(self.kernel, gram(self.kernel, centres, centres, sigma), cloud)
-        return ThinCloud(cloud, energy_features(self.kernel, centres, sigma), self.smoothing)
+        return PreparedThin(cloud, energy_features(self.kernel, centres, sigma))
+
+
+@dataclass(frozen=True)
+class PreparedDual:
+    """The kernel matrix of a cloud."""
+
+    cloud: Cloud
+    kernel_part: KernelPart  # without weights
+    K: Array  # (s, s)
+
+    def reduce(self, smoothing: float, weights: Array) -> DualCloud:
+        return DualCloud(self, smoothing, weights)
 
 
 class DualCloud:
     """A reduced cloud in dual form: one factorisation, one inverse."""
 
-    def __init__(self, cloud: Cloud, kernel: Kernel, sigma: float, smoothing: float) -> None:
-        self._cloud, self._kernel, self._sigma, self._smoothing = cloud, kernel, sigma, smoothing
-        unit = cloud.frame.to_unit(cloud.points)
-        K = gram(kernel, unit, unit, sigma)
-        _require_positive(kernel, K, cloud)
-        lower = _factorise(K, smoothing / cloud.weights, cloud)
+    def __init__(self, prepared: PreparedDual, smoothing: float, weights: Array) -> None:
+        cloud = prepared.cloud
+        self._cloud, self._kernel_part = cloud, prepared.kernel_part
+        self._smoothing, self.weights = smoothing, weights
+        unit = prepared.kernel_part.centres
+        lower = _factorise(prepared.K, smoothing / weights, cloud)
         basis = orthonormal_affine(unit, np.ones(len(unit)), cloud.frame.rank)
-        inverse_T = cho_solve((lower, True), basis.columns)
-        schur = np.linalg.inv(basis.columns.T @ inverse_T)
-        self._to_affine = basis.coefficients @ schur @ inverse_T.T  # (d + 1, s)
-        self._affine_variance = basis.coefficients @ schur @ basis.coefficients.T  # (d + 1, d + 1)
-        self._weights = _inverse(lower) - inverse_T @ schur @ inverse_T.T  # (s, s), H_t
+        inverse_T = dpotrs(lower, basis.columns, lower=True)[0]
+        root = np.linalg.cholesky(np.linalg.inv(basis.columns.T @ inverse_T))
+        self._to_affine = basis.coefficients @ root @ (inverse_T @ root).T  # (d + 1, s)
+        self._affine_variance = basis.coefficients @ root @ root.T @ basis.coefficients.T  # (d + 1, d + 1)
+        inverse = _inverse(lower, cloud)
+        down_dated = dsyrk(-smoothing, inverse_T @ root, smoothing, inverse, lower=True, overwrite_c=True)
+        self._form = _made_symmetric(down_dated)  # (s, s), Q_t = mu H_t
 
         # H annihilates affine functions; what rounding leaves of them, the warp adds to every point
-        lost = float(np.abs(self._weights @ basis.columns).max() * np.sqrt(len(unit)))
+        lost = float(np.abs(self._form @ basis.columns).max() * np.sqrt(len(unit)) / smoothing)
         if lost > LOST:
             raise NumericalFailure(
                 f"cloud {cloud.name!r}: rounding leaves an error of {lost:.1g} in its warp at smoothing {smoothing:g}; "
@@ -77,46 +94,67 @@ class DualCloud:
         return self._cloud.seen
 
     def form(self) -> Array:
-        return self._smoothing * self._weights
+        return self._form
 
     def factor(self) -> None:
         return None
 
+    def apply(self, targets: Array) -> Array:
+        return self._form @ targets
+
+    def diagonal(self) -> Array:
+        return np.diagonal(self._form)
+
+    def rows(self, some: IndexArray) -> Array:
+        return self._form[some]
+
     def variance(self, points: Array) -> Array:
         """Universal kriging (theory, eq. 18):  k(p,p) - k' H k + f' C f - 2 f' G k,  over mu."""
-        unit, own = self._cloud.frame.to_unit(points), self._cloud.frame.to_unit(self._cloud.points)
+        kernel, centres, sigma, _ = self._kernel_part
+        unit = self._cloud.frame.to_unit(points)
         f = np.column_stack([unit, np.ones(len(unit))])
-        k = gram(self._kernel, unit, own, self._sigma)
-        prior = float(self._kernel.value(np.zeros(1))[0])
+        k = gram(kernel, unit, centres, sigma)
+        prior = float(kernel.value(np.zeros(1))[0])
         affine = np.einsum("ki,ij,kj->k", f, self._affine_variance, f) - 2 * np.einsum(
             "kj,kj->k", f @ self._to_affine, k
         )
-        known = np.einsum("ks,ks->k", k @ self._weights, k)
+        known = np.einsum("ks,ks->k", k @ self._form, k) / self._smoothing
         return np.maximum(prior + affine - known, 0.0) / self._smoothing
 
     def fit(self, targets: Array) -> Warp:
-        unit = self._cloud.frame.to_unit(self._cloud.points)
-        part = KernelPart(self._kernel, unit, self._sigma, self._weights @ targets)
-        return Warp(self._cloud.frame, self._to_affine @ targets, part)
+        part = self._kernel_part._replace(weights=self.apply(targets) / self._smoothing)
+        return fitted_warp(self._cloud.frame, self._to_affine @ targets, part)
 
 
 def _factorise(K: Array, ridge: Array, cloud: Cloud) -> Array:
-    matrix = K.copy()
+    """L of K + diag(ridge) = L L', in the order of LAPACK; what lies above the diagonal is not cleared."""
+    matrix = K.copy().T  # K is symmetric, and its transpose is in the order of LAPACK
     matrix[np.diag_indices_from(matrix)] += ridge
-    try:
-        return cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
+    lower, info = dpotrf(matrix, lower=True, clean=False, overwrite_a=True)
+    if info:
         raise NumericalFailure(
             f"cloud {cloud.name!r}: the kernel matrix plus the smoothing {ridge.min():.3g} is not positive "
             "definite in double precision; raise smoothing or lower bandwidth"
-        ) from None
+        )
+    return np.asarray(lower)
 
 
-def _inverse(lower: Array) -> Array:
-    inverse, info = dpotri(lower, lower=True)
+def _inverse(lower: Array, cloud: Cloud) -> Array:
+    """The lower triangle of (L L')^-1, in place of L."""
+    inverse, info = dpotri(lower, lower=True, overwrite_c=True)
     if info:
-        raise NumericalFailure(f"the kernel matrix cannot be inverted (dpotri {info}); raise smoothing")
-    return np.tril(inverse) + np.tril(inverse, -1).T
+        raise NumericalFailure(f"cloud {cloud.name!r}: its kernel matrix cannot be inverted; raise smoothing")
+    return np.asarray(inverse)
+
+
+def _made_symmetric(lower: Array) -> Array:
+    """A matrix with what lies below the diagonal copied above it, in place and in blocks that fit a cache."""
+    for i in range(0, len(lower), BLOCK):
+        here, below = slice(i, i + BLOCK), slice(i + BLOCK, None)
+        corner = np.tril(lower[here, here])
+        lower[here, here] = corner + np.tril(corner, -1).T
+        lower[here, below] = lower[below, here].T
+    return lower
 
 
 def _require_positive(kernel: Kernel, K: Array, cloud: Cloud) -> None:

@@ -12,52 +12,50 @@ covariance sigma^2 Q_BB^-1, noise included.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dtrtri
 
-from ..frames import Array, BoolArray, IndexArray
-from .base import ReducedCloud, Warp
+from ..errors import NumericalFailure
+from ..frames import Array, IndexArray
+from .base import ReducedCloud
+
+INDISPENSABLE = 1e-12  # of the weight of an observation: a diagonal entry of Q_t below is rounding
 
 
-class PartOfCloud:
-    """The observations ``kept`` of a reduced cloud, with settings and width those of the whole."""
+@dataclass(frozen=True)
+class LeftOut:
+    """The rows B of a reduced cloud left out, its rows A kept."""
 
-    def __init__(self, whole: ReducedCloud, kept: BoolArray, renumbered: IndexArray) -> None:
-        self._whole, self._kept = whole, kept
-        self.seen: IndexArray = renumbered[whole.seen[kept]]
-        Q = whole.form()
-        self._form = Q[np.ix_(kept, kept)]
-        self._to_rest = np.zeros((0, int(kept.sum())))
-        self.rest_variance = np.zeros(0)  # of the points left out, in units of the noise variance
-        if not kept.all():
-            across = Q[np.ix_(~kept, kept)]
-            factor = cho_factor(Q[np.ix_(~kept, ~kept)], lower=True)
-            self._to_rest = -cho_solve(factor, across)
-            self._form = self._form + across.T @ self._to_rest
-            self.rest_variance = np.diag(cho_solve(factor, np.eye(len(across))))
+    rows: IndexArray  # B
+    kept: IndexArray  # A
+    root: Array  # (b, a)  L^-1 Q_BA with Q_BB = L L': what Q_AA loses is root' root
+    to_rest: Array  # (b, a)  -Q_BB^-1 Q_BA: from targets of A to predictions at B
+    variance: Array  # (b,) of the predictions' errors, in units of the noise variance, noise included
 
-    def form(self) -> Array:
-        return self._form
 
-    def variance(self, points: Array) -> Array:
-        """That of the whole cloud, which is a little less than without what was left out."""
-        return self._whole.variance(points)
-
-    def factor(self) -> None:
-        return None
-
-    def predict(self, targets: Array) -> Array:  # (kept, d) -> (left out, d)
-        """Where the warp fitted to the kept targets takes the points left out."""
-        return self._to_rest @ targets
-
-    def fit(self, targets: Array) -> Warp:
-        complete = np.empty((len(self._kept), targets.shape[1]))
-        complete[self._kept] = targets
-        complete[~self._kept] = self.predict(targets)
-        return self._whole.fit(complete)
+def leave_out(reduced: ReducedCloud, rows: IndexArray) -> LeftOut:
+    """What leaving some observations out does to a reduced cloud."""
+    Q_B = reduced.rows(rows)
+    kept = np.delete(np.arange(Q_B.shape[1]), rows)
+    lower, info = dpotrf(Q_B[:, rows], lower=True)
+    if info or np.any(np.diag(lower) ** 2 <= INDISPENSABLE * reduced.weights[rows]):
+        raise NumericalFailure(
+            "what a fold leaves of a cloud does not determine its warp; use more folds, or raise smoothing"
+        )
+    inverse = dtrtri(lower, lower=True)[0]
+    root = inverse @ Q_B[:, kept]
+    return LeftOut(rows, kept, root, -inverse.T @ root, np.einsum("ij,ij->j", inverse, inverse))
 
 
 def leave_one_out(reduced: ReducedCloud, targets: Array) -> Array:  # (s, d) -> (s, d)
-    """The residual that each observation would have if its cloud had been fitted without it."""
-    Q = reduced.form()
-    return (Q @ targets) / np.diag(Q)[:, None]
+    """The residual that each observation would have if its cloud had been fitted without it.
+
+    NaN for an observation that its warp cannot do without, such as each of the d + 1 landmarks of an affine one.
+    """
+    own = reduced.diagonal()
+    sure = own > INDISPENSABLE * reduced.weights
+    residuals = np.full_like(targets, np.nan)
+    residuals[sure] = reduced.apply(targets)[sure] / own[sure, None]
+    return residuals

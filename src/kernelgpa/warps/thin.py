@@ -22,10 +22,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from ..errors import NumericalFailure
-from ..frames import AffineBasis, Array, IndexArray, orthonormal_affine
+from ..frames import Array, IndexArray, orthonormal_affine
 from ..kernels import Kernel, gram
 from ..observations import Cloud
-from .base import Factor, KernelPart, Warp
+from .base import Factor, KernelPart, Warp, fitted_warp
 
 
 class Features(NamedTuple):
@@ -62,67 +62,82 @@ def _factorise(normal: Array, cloud: Cloud) -> Array:
         ) from None
 
 
-class ThinCloud:
-    """A reduced cloud in thin form."""
+class PreparedThin:
+    """The features of a cloud at its points."""
 
-    def __init__(self, cloud: Cloud, features: Features | None, penalty: float) -> None:
-        self._cloud = cloud
-        self._features, self._penalty = features, penalty
-        unit = cloud.frame.to_unit(cloud.points)
-        self._root = np.sqrt(cloud.weights)
-        self._affine: AffineBasis = orthonormal_affine(unit, cloud.weights, cloud.frame.rank)
-        q = 0 if features is None else features.mix.shape[1]
-        self._phi = np.zeros((len(unit), q))
+    def __init__(self, cloud: Cloud, features: Features | None, to_unit_energy: float = 1.0) -> None:
+        self.cloud, self.features = cloud, features
+        self.to_unit_energy = to_unit_energy  # what ``smoothing`` is multiplied by
+        self.unit = cloud.frame.to_unit(cloud.points)
+        self.values = np.zeros((len(self.unit), 0))
         if features is not None:
             kernel, centres, sigma, mix = features
-            self._phi = self._root[:, None] * (gram(kernel, unit, centres, sigma) @ mix)
-        free = self._off_affine(self._phi)
-        self._lower = _factorise(free.T @ free + penalty * np.eye(q), cloud) if q else np.zeros((0, 0))
-        self._whitened = solve_triangular(self._lower, free.T, lower=True).T if q else free
+            self.values = gram(kernel, self.unit, centres, sigma) @ mix
+
+    def reduce(self, smoothing: float, weights: Array) -> ThinCloud:
+        return ThinCloud(self, smoothing * self.to_unit_energy, weights)
+
+
+class ThinCloud:
+    """A reduced cloud in thin form.  It keeps one matrix as tall as the cloud, W^(1/2) B."""
+
+    def __init__(self, prepared: PreparedThin, penalty: float, weights: Array) -> None:
+        self._cloud, self._features, self.weights = prepared.cloud, prepared.features, weights
+        root = np.sqrt(weights)[:, None]
+        affine = orthonormal_affine(prepared.unit, weights, prepared.cloud.frame.rank)
+        self._affine = affine.coefficients
+        self._rank, q = affine.columns.shape[1], prepared.values.shape[1]
+        self._basis = np.empty((len(weights), self._rank + q))
+        T, free = self._basis[:, : self._rank], self._basis[:, self._rank :]
+        T[:] = affine.columns
+        np.multiply(prepared.values, root, out=free)
+        self._overlap = T.T @ free  # (r, q), T' W^(1/2) Phi
+        free -= T @ self._overlap
+        free -= T @ (T.T @ free)  # twice, so that Q_t 1 = 0 to the last digit
+        self._lower = np.zeros((0, 0))
+        if q:
+            self._lower = _factorise(free.T @ free + penalty * np.eye(q), prepared.cloud)
+            free[:] = solve_triangular(self._lower, free.T, lower=True, check_finite=False).T
+        self._basis *= root
 
     @property
     def seen(self) -> IndexArray:
         return self._cloud.seen
 
     def factor(self) -> Factor:
-        basis = np.hstack([self._affine.columns, self._whitened])
-        return Factor(self._cloud.weights, self._root[:, None] * basis)
+        return Factor(self.weights, self._basis)
 
     def form(self) -> Array:
-        weights, basis = self.factor()
-        return np.diag(weights) - basis @ basis.T
+        return np.diag(self.weights) - self._basis @ self._basis.T
+
+    def apply(self, targets: Array) -> Array:
+        return self.weights[:, None] * targets - self._basis @ (self._basis.T @ targets)
+
+    def diagonal(self) -> Array:
+        return self.weights - np.einsum("sq,sq->s", self._basis, self._basis)
+
+    def rows(self, some: IndexArray) -> Array:
+        rows = -self._basis[some] @ self._basis.T
+        rows[np.arange(len(some)), some] += self.weights[some]
+        return rows
 
     def fit(self, targets: Array) -> Warp:
-        weighted = self._root[:, None] * targets
-        xi = self._coefficients(weighted)
-        affine = self._affine.columns.T @ (weighted - self._phi @ xi)
-        part = None
+        coordinates = self._basis.T @ targets  # in the orthonormal T, then in the features
+        affine, part = coordinates[: self._rank], None
         if self._features is not None:
             kernel, centres, sigma, mix = self._features
+            xi = solve_triangular(self._lower, coordinates[self._rank :], lower=True, trans="T")
+            affine = affine - self._overlap @ xi
             part = KernelPart(kernel, centres, sigma, mix @ xi)
-        return Warp(self._cloud.frame, self._affine.coefficients @ affine, part)
+        return fitted_warp(self._cloud.frame, self._affine @ affine, part)
 
     def variance(self, points: Array) -> Array:
-        """|t|^2 + |L^-1 g|^2 with g = phi - Phi'T t, and what the features cannot express (theory, eq. 18)."""
+        """|t|^2 + |L^-1 g|^2 with g = phi - Phi'T t  (theory, eq. 18)."""
         unit = self._cloud.frame.to_unit(points)
-        t = np.column_stack([unit, np.ones(len(unit))]) @ self._affine.coefficients
+        t = np.column_stack([unit, np.ones(len(unit))]) @ self._affine
         variance = np.sum(t**2, axis=1)
         if self._features is not None:
             kernel, centres, sigma, mix = self._features
-            phi = gram(kernel, unit, centres, sigma) @ mix
-            free = phi - t @ (self._affine.columns.T @ self._phi)
+            free = gram(kernel, unit, centres, sigma) @ mix - t @ self._overlap
             variance += np.sum(solve_triangular(self._lower, free.T, lower=True) ** 2, axis=0)
-            if not kernel.against:
-                prior = float(kernel.value(np.zeros(1))[0])
-                variance += np.maximum(prior - np.sum(phi**2, axis=1), 0.0) / self._penalty
         return variance
-
-    def _coefficients(self, weighted: Array) -> Array:  # (s, d) -> (q, d)
-        if not self._phi.shape[1]:
-            return np.zeros((0, weighted.shape[1]))
-        return solve_triangular(self._lower, self._whitened.T @ weighted, lower=True, trans="T")
-
-    def _off_affine(self, columns: Array) -> Array:
-        T = self._affine.columns
-        once = columns - T @ (T.T @ columns)
-        return once - T @ (T.T @ once)  # twice, so that Q_t 1 = 0 to the last digit

@@ -16,7 +16,7 @@ import numpy as np
 from ..frames import Array
 from ..kernels import ThinPlate
 from ..observations import Cloud
-from .thin import ThinCloud, energy_features
+from .thin import PreparedThin, energy_features
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,10 @@ class ThinPlateFamily:
     control_points: int
     smoothing: float
 
-    def reduce(self, cloud: Cloud) -> ThinCloud:
+    def prepare(self, cloud: Cloud) -> PreparedThin:
         d = cloud.points.shape[1]
         features = energy_features(ThinPlate(d), control_grid(cloud, self.control_points), 1.0)
-        to_unit_energy = cloud.frame.size ** (d - 4)
-        penalty = 8 * np.pi * self.smoothing * len(cloud.seen) * to_unit_energy
-        return ThinCloud(cloud, features, penalty)
+        return PreparedThin(cloud, features, 8 * np.pi * len(cloud.seen) * cloud.frame.size ** (d - 4))
 
 
 def control_grid(cloud: Cloud, per_axis: int) -> Array:  # (l, d), unit frame
