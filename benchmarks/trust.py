@@ -3,6 +3,8 @@
     python benchmarks/trust.py map          the default map's error and consistency over a grid of settings
     python benchmarks/trust.py tune         where tuning lands, against the best of the grid
     python benchmarks/trust.py robust       wrong matches from 0 to 50 %
+    python benchmarks/trust.py few          wrong matches in twelve clouds
+    python benchmarks/trust.py modes        the map from so many eigenvectors
     python benchmarks/trust.py weights      landmarks of known unequal accuracy
     python benchmarks/trust.py cover        coverage of 50, 90 and 95 % regions
     python benchmarks/trust.py all
@@ -79,6 +81,37 @@ def figure_map():
                 ratios[key] = ours / theirs
         worst, least = max(errors, key=errors.get), max(ratios, key=ratios.get)
         say(f"| {hidden:.0%}, {noise:g} mm | {errors[worst]:.3f} | {worst} | {ratios[least]:.3f} | {least} |")
+
+
+def figure_modes():
+    """Map error and, in brackets, consistency for a growing number of eigenvectors (docs/theory.md, section 9)."""
+    counts = ("paper", 6, 10, 20, 30, 80, 199, "auto")
+    say("| bandwidth, smoothing | " + " | ".join(str(count) for count in counts) + " |")
+    say("|---" * (len(counts) + 1) + "|")
+    liver = simulate.liver(hidden=0.3, noise=1.0)
+    for bandwidth, smoothing in ((0.25, 0.1), (0.25, 0.001), (0.5, 0.001), (0.75, 0.01), (1.0, 0.001)):
+        cells = []
+        for modes in counts:
+            gpa = KernelGPA(bandwidth=bandwidth, smoothing=smoothing, modes=modes).fit(liver.points)
+            spread = np.sqrt(np.nanmean(metrics.consistency(gpa.transform_clouds(liver.points)) ** 2))
+            cells.append(f"{metrics.map_error(gpa.map_, liver.template):.2f} ({spread:.2f})")
+        say(f"| {bandwidth}, {smoothing} | " + " | ".join(cells) + " |")
+
+
+def figure_few():
+    """Twelve clouds of 150 landmarks, 30 % hidden: each landmark has eight views on average."""
+    say("| wrong | seed | map error, clean | robust fit | plain fit | landmarks named as left to one cloud |")
+    say("|---|---|---|---|---|---|")
+    for share in (0.1, 0.2, 0.3):
+        for seed in range(3):
+            liver = simulate.liver(clouds=12, landmarks=150, hidden=0.3, noise=0.5, seed=seed)
+            points, _ = simulate.exchanged(liver.points, share, seed)
+            clean, plain = KernelGPA().fit(liver.points), KernelGPA().fit(points)
+            robust = KernelGPA(robust="geman-mcclure").fit(points)
+            lonely = any(finding.kind == "landmarks left to one cloud" for finding in robust.diagnose())
+            errors = (metrics.map_error(gpa.map_, liver.template) for gpa in (clean, robust, plain))
+            cells = " | ".join(f"{error:.2f} mm" for error in errors)
+            say(f"| {share:.0%} | {seed} | {cells} | {'yes' if lonely else 'no'} |")
 
 
 def figure_tune():
@@ -185,7 +218,7 @@ def figure_cover(faces=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figure", choices=["map", "tune", "robust", "weights", "cover", "all"])
+    parser.add_argument("figure", choices=["map", "modes", "tune", "robust", "few", "weights", "cover", "all"])
     parser.add_argument("--faces", type=Path, help="an .npz with the array vertices (n, v, 3)")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", KernelGPAWarning)
@@ -195,8 +228,10 @@ def main():
         faces = vertices[:, farthest_points(vertices[0], 160)]
     figures = {
         "map": figure_map,
+        "modes": figure_modes,
         "tune": figure_tune,
         "robust": figure_robust,
+        "few": figure_few,
         "weights": figure_weights,
         "cover": lambda: figure_cover(faces),
     }

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from conftest import random_rotation
 from kernelgpa import InvalidObservations, metrics
 
 
@@ -77,3 +78,35 @@ def test_a_warp_that_flattens_space_scores_infinity():
     assert metrics.sensor_error(clouds, jacobians)[0] == np.inf
     with pytest.raises(InvalidObservations, match="one a point"):
         metrics.sensor_error(clouds, jacobians[:, :3])
+
+
+def test_the_mean_of_others_counts_them_by_weight():
+    rng = np.random.default_rng(0)
+    clouds, weights = rng.standard_normal((5, 7, 3)), rng.uniform(0, 2, (5, 7))
+    clouds[1, 2] = np.nan
+    weights[3] = 0.0
+    expected = np.full_like(clouds, np.nan)
+    for t in range(5):
+        for j in range(7):
+            rest = [s for s in range(5) if s != t and not np.isnan(clouds[s, j, 0])]
+            expected[t, j] = np.average(clouds[rest, j], axis=0, weights=weights[rest, j])
+    assert_allclose(metrics.mean_of_others(clouds, weights), expected, atol=1e-12)
+    with pytest.raises(InvalidObservations, match="weights have shape"):
+        metrics.mean_of_others(clouds, -weights)
+
+
+def test_the_map_error_leaves_out_what_either_map_does_not_know():
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((9, 3))
+    found = truth @ random_rotation(3, rng).T + 1.0
+    found[4] = np.nan
+    assert metrics.map_error(found, truth) == pytest.approx(0.0, abs=1e-12)
+    with pytest.raises(InvalidObservations, match="2 landmarks are known"):
+        metrics.map_error(found[3:6], truth[3:6])
+
+
+def test_the_sensor_error_has_no_unit_of_its_own():
+    clouds = np.random.default_rng(0).standard_normal((4, 6, 3))
+    jacobians = np.broadcast_to(np.diag([1.0, 2.0, 0.5]), (4, 6, 3, 3))
+    there = metrics.sensor_error(1e-120 * clouds, 1e-120 * jacobians)
+    assert_allclose(there, metrics.sensor_error(clouds, jacobians), rtol=1e-12)

@@ -547,3 +547,22 @@ def test_a_name_alone_is_not_a_list_of_names():
 def test_one_cloud_cannot_be_left_over():
     observations = Observations.from_array(faces(), clouds=CLOUDS)
     assert_refused(InvalidObservations, ("clouds: found 1",), observations.without, ["ann", "bob"])
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_sizes_that_double_precision_cannot_square_are_refused(unit):
+    with pytest.raises(InvalidObservations, match="use another unit"):
+        Observations.from_array(faces() * unit)
+
+
+def test_weights_beyond_comparison_are_refused_for_observations_too():
+    observations = Observations.from_array(faces())
+    weights = np.where(np.arange(len(observations.landmarks)) < 2, 1e16, 1.0)
+    with pytest.raises(InvalidObservations, match="give 0 to what should not count"):
+        as_observations(observations, weights)
+
+
+def test_coarse_numbers_do_not_flatten_a_body():
+    body = np.random.default_rng(0).standard_normal((3, 40, 3)) + 1e6
+    clouds = Observations.from_array(body.astype(np.float32)).clouds
+    assert [cloud.frame.rank for cloud in clouds] == [3, 3, 3]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from conftest import scene
+from conftest import random_rotation, scene
 from kernelgpa import (
     TPSGPA,
     AffineGPA,
@@ -14,8 +14,10 @@ from kernelgpa import (
     InvalidSetting,
     KernelGPA,
     RigidGPA,
+    plotting,
     selection,
 )
+from kernelgpa.simulate import exchanged
 from shared_data import load
 
 MODELS = [
@@ -172,3 +174,95 @@ def test_tuning_real_faces_prefers_a_map_that_has_not_collapsed():
         points, grid={"bandwidth": (0.25, 1.0), "smoothing": (1e-4, 1e-2, 1.0)}, folds=5, rounds=0
     ).best
     assert not [finding for finding in best.diagnose() if finding.kind in ("collapsed map", "folds")]
+
+
+def test_a_fold_that_unties_the_clouds_or_flattens_one_is_named():
+    rng = np.random.default_rng(0)
+    body = rng.standard_normal((40, 3))
+    points = np.stack([body @ random_rotation(3, rng).T for _ in range(4)])
+    apart = points.copy()
+    apart[:2, 24:] = np.nan
+    apart[2:, :16] = np.nan
+    for model in MODELS:
+        with pytest.raises(InvalidSetting, match="fold 0 takes away what ties the clouds"):
+            selection.cross_validate(model, apart, folds=[range(16, 24)])
+    body[2:, 2] = 0
+    flat = np.stack([body @ random_rotation(3, rng).T for _ in range(4)])
+    for model in MODELS:
+        with pytest.raises(InvalidSetting, match="fold 0 leaves cloud 0 flat"):
+            selection.cross_validate(model, flat, folds=[[0, 1]])
+
+
+@pytest.mark.parametrize("model", [AffineGPA(), TPSGPA(control_points=3), KernelGPA(bandwidth=1.0)], ids=repr)
+def test_flat_clouds_are_scored_like_any_other(model):
+    flat, _ = scene(n=5, m=40, d=2, seed=2, hidden=0.0, bend=0.05)
+    rng = np.random.default_rng(0)
+    raised = np.concatenate([flat, np.zeros((5, 40, 1))], axis=2)
+    turned = np.stack([one @ random_rotation(3, rng).T for one in raised])
+    there, here = (selection.cross_validate(model, points, folds=5).sensor_rms for points in (turned, flat))
+    assert there == pytest.approx(here, rel=0.5)
+
+
+def test_wrong_matches_do_not_choose_the_setting_of_a_robust_fit():
+    clean, _ = scene(n=10, m=60, seed=2, bend=0.1, noise=0.01, hidden=0.0)
+    wrong, _ = exchanged(clean, 0.1)
+    grid = {"bandwidth": (0.25, 1.0), "smoothing": (1e-3, 0.1, 10.0)}
+    model = KernelGPA(robust="geman-mcclure")
+    chosen = [selection.tune(points, model, grid, folds=5, rounds=0) for points in (clean, wrong)]
+    assert chosen[0].settings == chosen[1].settings
+    assert chosen[1].best_trial.sensor_rms < 1.5 * chosen[0].best_trial.sensor_rms
+
+
+def test_tuning_in_processes_and_with_whole_numbers():
+    points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.1)
+    grid = {"smoothing": (1, 10), "bandwidth": (0.5, 1.0)}
+    alone, together = (selection.tune(points, grid=grid, folds=4, rounds=1, n_jobs=jobs) for jobs in (None, 2))
+    assert [t.settings for t in alone.trials] == [t.settings for t in together.trials]
+    assert_allclose([t.sensor_rms for t in alone.trials], [t.sensor_rms for t in together.trials], rtol=1e-9)
+    assert any(1 < trial.settings["smoothing"] < 10 for trial in alone.trials)
+    assert "smoothing" in alone.at_edge
+
+
+def test_the_number_of_settings_is_known_from_the_start_of_a_round():
+    said = []
+    selection.tune(
+        scene(n=4, m=30, hidden=0.0)[0],
+        grid={"bandwidth": (0.25, 0.5, 1.0)},
+        folds=3,
+        rounds=1,
+        progress=lambda done, total, _: said.append((done, total)),
+    )
+    assert said[:3] == [(1, 3), (2, 3), (3, 3)]
+    assert said[-1][0] == said[-1][1]
+
+
+def test_a_setting_that_the_data_forbid_does_not_end_the_search():
+    tuning = selection.tune(scene(n=4, m=30, hidden=0.0)[0], grid={"modes": (100, "auto")}, folds=3, rounds=0)
+    assert tuning.trials[0].sensor_rms == np.inf
+    assert "modes is 100" in tuning.trials[0].failure
+    assert tuning.best.modes == "auto"
+
+
+def test_each_observation_of_a_fold_is_predicted_by_the_solve_without_it():
+    points, _ = scene(n=5, m=30, seed=1, hidden=0.1)
+    moved = points.copy()
+    moved[2, 7] += 5.0  # a landmark left out cannot change what is said of it
+    first, second = (selection.cross_validate(AffineGPA(modes="paper"), p, folds=[[7]]) for p in (points, moved))
+    others = np.arange(5) != 2
+    assert_allclose(second.predictions[others, 7], first.predictions[others, 7], rtol=0, atol=1e-9)
+
+
+def test_results_show_their_scores():
+    result = selection.cross_validate(KernelGPA(), scene()[0], folds=4)
+    assert f"sensor_rms={result.sensor_rms:.6g}" in repr(result)
+
+
+def test_the_tuning_surface_is_drawn():
+    points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.1)
+    grid = {"bandwidth": (0.25, 100.0), "smoothing": (1e-18, 1e-2, 1.0)}
+    tuning = selection.tune(points, grid=grid, folds=4, rounds=0)
+    ax = plotting.tuning_surface(tuning, unit="mm")
+    assert "best: bandwidth" in ax.get_title()
+    failed = sum(not np.isfinite(trial.sensor_rms) for trial in tuning.trials)
+    assert failed > 0
+    assert len(ax.lines[0].get_xdata()) == failed

@@ -68,7 +68,8 @@ def sensor_residuals(
     known = finite_rows(off) & np.isfinite(matrices).all(axis=(2, 3))
     residuals = np.full_like(array, np.nan)
     harmless = np.where(known[:, :, None, None], matrices, np.eye(array.shape[2]))
-    singular = known & (np.linalg.det(harmless) == 0)
+    size = np.abs(harmless).max(axis=(2, 3), keepdims=True)  # a determinant of small entries underflows
+    singular = known & (np.linalg.det(harmless / np.where(size > 0, size, 1.0)) == 0)
     good = known & ~singular
     residuals[good] = np.linalg.solve(matrices[good], off[good][:, :, None])[:, :, 0]
     residuals[singular] = np.inf  # a warp that flattens space there cannot be taken back

@@ -8,9 +8,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from .frames import Array
+from .selection import Tuning
 
 
 def clouds(
@@ -41,6 +43,35 @@ def side_by_side(panels: Mapping[str, Array], unit: str = "") -> Figure:
         clouds(points, ax, title, unit)
         ax.set(xlim=(-wide, wide), ylim=(-high, high))
     return figure
+
+
+def tuning_surface(
+    tuning: Tuning,
+    x: str = "bandwidth",
+    y: str = "smoothing",
+    ax: Axes | None = None,
+    unit: str = "",
+) -> Axes:
+    """Every setting that was tried, coloured by its held-out sensor-frame error; the best is ringed.
+
+    Settings that could not be computed are crosses.
+    """
+    ax = Figure(layout="constrained").add_subplot() if ax is None else ax
+    trials = [trial for trial in tuning.trials if x in trial.settings and y in trial.settings]
+    places = np.array([[trial.settings[x], trial.settings[y]] for trial in trials], dtype=np.float64).reshape(-1, 2)
+    scores = np.array([trial.sensor_rms for trial in trials])
+    fine = np.isfinite(scores)
+    across, up = places.T
+    ax.plot(across[~fine], up[~fine], "x", color="0.5")
+    drawn = ax.scatter(across[fine], up[fine], c=scores[fine], s=160, norm=LogNorm(), cmap="viridis_r", linewidths=0)
+    best = int(np.argmin(scores))
+    ax.scatter(across[best], up[best], s=320, facecolors="none", edgecolors="crimson", linewidths=2)
+    ax.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
+    ax.margins(0.08)
+    label = f" ({unit})" if unit else ""
+    ax.figure.colorbar(drawn, ax=ax, label=f"held-out sensor-frame error{label}")
+    ax.set_title(f"best: {x} {across[best]:.3g}, {y} {up[best]:.3g}, error {scores[best]:.3g}")
+    return ax
 
 
 def _centred(points: Array) -> Array:
