@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from conftest import scene
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA, metrics
 from kernelgpa.frames import farthest_points
-from paper_form import paper_map
+from plain_formulas import paper_map
 from shared_data import load
 
 GOLDEN = {
