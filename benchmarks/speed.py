@@ -23,7 +23,6 @@ import paper_form
 from kernelgpa import KernelGPA, KernelGPAWarning, RigidGPA, metrics, selection
 
 
-
 def say(*words):
     print(*words, flush=True)  # noqa: T201
 
@@ -83,7 +82,12 @@ def figure_fit():
             )
             if m == 2000:
                 least = (n * m**3 + m**3 / 3) / (2 * 2000**3) * product
-                row(f'its least flops, modes="{modes}"', f"{ours / least:.2f} times", "at most 2.5", f"least {ms(least)}")
+                row(
+                    f'its least flops, modes="{modes}"',
+                    f"{ours / least:.2f} times",
+                    "at most 2.5",
+                    f"least {ms(least)}",
+                )
 
 
 def figure_validate():
@@ -91,7 +95,13 @@ def figure_validate():
     points = scene(60, 201, 0.3)
     theirs = 21 * best(lambda: paper_form.fit(points), 5)
     ours = best(lambda: selection.cross_validate(KernelGPA(), points, folds=20), 5)
-    row("20 folds, 60 x 201", f"{theirs / ours:.1f} times faster", "at least 6", f"paper form {ms(theirs)}", f"ours {ms(ours)}")
+    row(
+        "20 folds, 60 x 201",
+        f"{theirs / ours:.1f} times faster",
+        "at least 6",
+        f"paper form {ms(theirs)}",
+        f"ours {ms(ours)}",
+    )
 
 
 def figure_tune():
@@ -118,7 +128,7 @@ def figure_tune():
 def measured(code):
     """Seconds and peak memory in GB of a fit in a process of its own."""
     wrapped = f"import sys; sys.path.insert(0, 'benchmarks'); import speed; speed.alone({code!r})"
-    out = subprocess.run([sys.executable, "-c", wrapped], capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
+    out = subprocess.run([sys.executable, "-c", wrapped], capture_output=True, text=True, check=True).stdout.split()
     return float(out[-2]), float(out[-1])
 
 
@@ -150,7 +160,7 @@ def figure_exact():
     """Inducing points against the exact warps."""
     points = scene(10, 2000)
     for bandwidth in (0.25, 0.5):
-        exact, thin = (KernelGPA(bandwidth=bandwidth, inducing=l).fit(points) for l in (None, 400))
+        exact, thin = (KernelGPA(bandwidth=bandwidth, inducing=count).fit(points) for count in (None, 400))
         off = metrics.map_error(thin.map_, exact.map_) / np.sqrt(np.mean(np.sum(exact.map_**2, axis=1)))
         row(f"thin against exact, m = 2000, bandwidth {bandwidth}", f"{off:.1e} relative", "at most 1e-3", "")
 
@@ -171,7 +181,13 @@ def figure_warp():
     query = np.random.default_rng(1).uniform(points[0].min(axis=0), points[0].max(axis=0), (1_000_000, 3))
     theirs = RBFInterpolator(points[0], gpa.map_, kernel="gaussian", epsilon=1 / 20, smoothing=0.1)
     ours, scipy = best(lambda: gpa.transform(query, 0), 3), best(lambda: theirs(query), 1)
-    row("1,000,000 points by one warp", f"{scipy / ours:.1f} times faster", "at least 3", f"SciPy {ms(scipy)}", f"ours {ms(ours)}")
+    row(
+        "1,000,000 points by one warp",
+        f"{scipy / ours:.1f} times faster",
+        "at least 3",
+        f"SciPy {ms(scipy)}",
+        f"ours {ms(ours)}",
+    )
 
 
 def figure_rigid():
@@ -186,7 +202,12 @@ def figure_rigid():
         say("| (morphops is not installed) | | | |")
     else:
         theirs = best(lambda: morphops.gpa(points), 3)
-        row("against morphops (similarities)", f"{theirs / similar:.2f} times faster", "not slower", f"morphops {ms(theirs)}")
+        row(
+            "against morphops (similarities)",
+            f"{theirs / similar:.2f} times faster",
+            "not slower",
+            f"morphops {ms(theirs)}",
+        )
     try:
         from ktch.landmark import GeneralizedProcrustesAnalysis
     except ImportError:
@@ -195,7 +216,12 @@ def figure_rigid():
         flat = points.reshape(60, -1)
         for scaling, mine in ((False, ours), (True, similar)):
             theirs = best(lambda s=scaling: GeneralizedProcrustesAnalysis(n_dim=3, scaling=s).fit_transform(flat), 2)
-            row(f"against ktch, scaling={scaling}", f"{theirs / mine:.2f} times faster", "not slower", f"ktch {ms(theirs)}")
+            row(
+                f"against ktch, scaling={scaling}",
+                f"{theirs / mine:.2f} times faster",
+                "not slower",
+                f"ktch {ms(theirs)}",
+            )
 
 
 FIGURES = {

@@ -123,8 +123,7 @@ def random_form(n, d, rank, rng):
 
 
 def rigid_form(points):
-    clouds = Observations.from_array(points).clouds
-    return RigidSystem(clouds, points.shape[1]).operator
+    return RigidSystem(Observations.from_array(points)).operator
 
 
 def chain(n, d, overlap, seed=0):

@@ -149,7 +149,7 @@ class DeformableGPA(GPA):
         modes = None if self.modes == "paper" else int(self.modes)
         begin = None if modes is None else start
         rank = map_rank(core.clouds)
-        gauge = fix_gauge(spectrum, core.clouds, rank, modes=modes, scale_method=self.scale_method, start=begin)
+        gauge = fix_gauge(spectrum, core, rank, modes=modes, scale_method=self.scale_method, start=begin)
         return Solution(gauge, spectrum)
 
     def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:

@@ -125,7 +125,7 @@ class AffineGPA(DeformableGPA):
         spectrum = factorisation(core, form, rank)
         # "auto" mixes the d vectors freely, as the classical method does
         modes, begin = (None, None) if self.modes == "paper" else (rank, start)
-        gauge = fix_gauge(spectrum, core.clouds, rank, modes=modes, scale_method=self.scale_method, start=begin)
+        gauge = fix_gauge(spectrum, core, rank, modes=modes, scale_method=self.scale_method, start=begin)
         return Solution(gauge, spectrum)
 
 

@@ -46,15 +46,15 @@ def faithful_registration(
     gamma: float | None = None,
 ) -> Faithful:
     """The map of eq. 16 with the given gamma, or with gamma by the rule."""
-    system = RigidSystem(observations.clouds, len(observations.landmarks))
+    system = RigidSystem(observations)
     if gamma is None:
         return _by_the_rule(observations, form, system, start)
     priced = system if gamma == 0 else system.penalised(form, gamma)
-    return Faithful(registered(priced, observations.clouds, start), gamma, np.nan)
+    return Faithful(registered(priced, observations, start), gamma, np.nan)
 
 
 def _by_the_rule(observations: Observations, form: Form, system: RigidSystem, start: Array) -> Faithful:
-    rigid = registered(system, observations.clouds, start)
+    rigid = registered(system, observations, start)
     weight = observations.weights.sum() / observations.counts.sum()
     if rigid.cost <= 1e-20 * weight * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
         return Faithful(rigid, 0.0, 0.0)
@@ -63,7 +63,7 @@ def _by_the_rule(observations: Observations, form: Form, system: RigidSystem, st
     fewest, most = 0.0, LARGEST
     result = Faithful(rigid, 0.0, 0.0)
     for _ in range(ROUNDS):
-        gauge = registered(system.penalised(form, gamma), observations.clouds, rigid.rotations)
+        gauge = registered(system.penalised(form, gamma), observations, rigid.rotations)
         excess = gauge.cost / rigid.cost - 1
         if excess <= allowed:
             result, fewest = Faithful(gauge, gamma, excess), gamma

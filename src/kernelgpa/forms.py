@@ -28,6 +28,7 @@ from .warps.part import LeftOut
 
 SMALL = 400  # landmarks below which a dense form costs nothing
 MOST_DENSE = 5000  # landmarks above which features, however many, are kept thin
+FEW = 0.1  # features a cloud, as a share of the landmarks, that are added up by one product
 ROWS = 2000  # landmarks at a time in products of features
 
 Apply = Callable[[Array], Array]  # (m, c) -> (m, c)
@@ -136,6 +137,10 @@ class ThinForm:
             again.__dict__["_products"] = self._products
         return again
 
+    def dense(self) -> DenseForm:
+        rows = self._rows(slice(0, self.landmarks))
+        return DenseForm(np.diag(self.weights) - rows @ rows.T)
+
     def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
         main = scale * self.diagonal + diagonal
         others = np.column_stack([columns, lifted])
@@ -206,6 +211,9 @@ def accumulate(clouds: Sequence[ReducedCloud], landmarks: int) -> Form:
 
 
 def _dense(clouds: Sequence[ReducedCloud], landmarks: int) -> DenseForm:
+    factors = [cloud.factor() for cloud in clouds]
+    if all(factor is not None and factor.basis.shape[1] < FEW * landmarks for factor in factors):
+        return _thin(clouds, landmarks).dense()
     Q = np.zeros((landmarks, landmarks))
     for cloud in clouds:
         if len(cloud.seen) == landmarks:  # all of them, in their order

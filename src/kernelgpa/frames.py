@@ -21,6 +21,7 @@ IndexArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]
 
 FLAT = 1e-8  # a spread below this share of the largest one counts as none
+THIN = 1e-3  # a spread below this share of the largest is not read off second moments
 SHEET = 0.2  # a cloud thinner than this share of its next wider axis is a sheet (in 2D a curve)
 ROUNDING = 2.0  # units in the last place of the coordinates that count as none
 
@@ -61,13 +62,26 @@ def frame_of(
     largest = np.abs(centred).max(initial=0.0)
     if largest == 0:
         return Frame(centre, 1.0, np.eye(points.shape[1]), 0, np.zeros(points.shape[1]))
-    # dividing by the largest entry first keeps squares of 1e-200 and 1e200 representable;
-    # rows of zeros make the axes complete where there are fewer points than dimensions
-    scaled = np.vstack([centred / largest, np.zeros((points.shape[1], points.shape[1]))])
-    spread, axes = np.linalg.svd(scaled, full_matrices=False)[1:]
+    # dividing by the largest entry first keeps squares of 1e-200 and 1e200 representable
+    spread, axes = _principal_axes(centred / largest)
     size = float(largest * np.sqrt(np.sum(spread**2) / len(points)))
     floor = FLAT * spread[0] + ROUNDING * np.sqrt(len(points)) * resolution / largest
     return Frame(centre, size, axes, int(np.sum(spread > floor)), largest * spread / np.sqrt(len(points)))
+
+
+def _principal_axes(centred: Array) -> tuple[Array, Array]:
+    """Singular values, descending, and the axes as rows.
+
+    The d x d matrix of second moments tells them to rounding over the square of the thinness, so thin clouds take
+    the long way.
+    """
+    squares, axes = np.linalg.eigh(centred.T @ centred)
+    if squares[0] > THIN**2 * squares[-1]:
+        return np.sqrt(squares[::-1]), axes.T[::-1]
+    # rows of zeros make the axes complete where there are fewer points than dimensions
+    padded = np.vstack([centred, np.zeros((centred.shape[1], centred.shape[1]))])
+    spread, axes = np.linalg.svd(padded, full_matrices=False)[1:]
+    return spread, axes
 
 
 @dataclass(frozen=True)

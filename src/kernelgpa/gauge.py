@@ -23,7 +23,7 @@ from scipy.linalg import sqrtm
 
 from .errors import InvalidSetting
 from .frames import Array, IndexArray
-from .observations import Cloud
+from .observations import Cloud, Observations
 from .rotations import Ending, Operator, climb, nearest
 from .spectral import Spectrum
 
@@ -57,45 +57,45 @@ Block = tuple[IndexArray, IndexArray]  # rows and columns of A that are free tog
 
 def fix_gauge(
     spectrum: Spectrum,
-    clouds: Sequence[Cloud],
+    observations: Observations,
     rank: int,  # dimensions of the map: fewer than d when every cloud is flat
     modes: int | None = None,  # None: the paper's map
     scale_method: str = "refined",
     start: Array | None = None,  # (n, d, d) rotations to start from
 ) -> Gauge:
     """The map from the bottom eigenvectors, and the poses."""
-    dimension = clouds[0].points.shape[1]
+    dimension = observations.dimension
     count = rank if modes is None else modes
     X = spectrum.vectors[:, :count]
-    moments = moments_of(clouds, X)
+    moments = moments_of(observations, X)
     blocks = coinciding(spectrum, rank) if modes is None else [(np.arange(count), np.arange(rank))]
     if scale_method == "refined":
         operator = eliminated(moments, blocks)
-        starts = [start] if start is not None else _closed_form_starts(spectrum, clouds, rank)
+        starts = [start] if start is not None else _closed_form_starts(spectrum, observations, rank)
         best = max((climb(operator, first) for first in starts), key=lambda end: end.value)
         A = best_matrix(moments, blocks, best.rotations)
-        return deliver(X @ A, clouds, best.rotations, best.iterations, best.ending)
+        return deliver(X @ A, observations, best.rotations, best.iterations, best.ending)
     if modes is not None:
         raise InvalidSetting(f"scale_method {scale_method!r} belongs to modes='paper'; with more modes use 'refined'")
     if scale_method == "closed-form":
         A = closed_form_matrix(moments, blocks, dimension)
     elif scale_method == "pairwise":
-        A = principal_mix(moments, blocks, dimension) * pairwise_scales(clouds, len(X))
+        A = principal_mix(moments, blocks, dimension) * pairwise_scales(observations.clouds, len(X))
     else:
         raise InvalidSetting(f"scale_method {scale_method!r} is unknown; use one of {SCALE_METHODS}")
     A, rotations = _right_handed(moments, A)
-    return deliver(X @ A, clouds, rotations, 0, None)
+    return deliver(X @ A, observations, rotations, 0, None)
 
 
-def moments_of(clouds: Sequence[Cloud], X: Array) -> Moments:
-    cross, modes = [], []
-    for cloud in clouds:
-        share = cloud.weights / cloud.weights.sum()
-        G = X[cloud.seen] - share @ X[cloud.seen]
-        weighted = cloud.weights[:, None] * G
-        cross.append(cloud.centred.T @ weighted)
-        modes.append(G.T @ weighted)
-    return Moments(np.array(cross), np.array(modes), np.array([cloud.frame.rank for cloud in clouds]))
+def moments_of(observations: Observations, X: Array) -> Moments:
+    together = observations.together
+    n, d, k = len(observations.clouds), observations.dimension, X.shape[1]
+    cross = (together.pull.T @ X).reshape(n, d, k)  # centred points need no centred X
+    means = (together.weights.T @ X) / together.mass[:, None]
+    products = (X[:, :, None] * X[:, None, :]).reshape(len(X), k * k)
+    modes = (together.weights.T @ products).reshape(n, k, k)
+    modes -= together.mass[:, None, None] * means[:, :, None] * means[:, None, :]
+    return Moments(cross, modes, np.array([cloud.frame.rank for cloud in observations.clouds]))
 
 
 def coinciding(spectrum: Spectrum, rank: int) -> list[Block]:
@@ -186,10 +186,10 @@ def _moved_onto(moving: Cloud, fixed: Cloud) -> Array | None:  # (s, d)
     return factor * (moving.points - p0) @ rotation.T + q0
 
 
-def _closed_form_starts(spectrum: Spectrum, clouds: Sequence[Cloud], rank: int) -> list[Array]:
+def _closed_form_starts(spectrum: Spectrum, observations: Observations, rank: int) -> list[Array]:
     """Rotations from the closed-form scales of the bottom modes, for both hands of the last axis."""
-    moments = moments_of(clouds, spectrum.vectors[:, :rank])
-    A = closed_form_matrix(moments, coinciding(spectrum, rank), clouds[0].points.shape[1])
+    moments = moments_of(observations, spectrum.vectors[:, :rank])
+    A = closed_form_matrix(moments, coinciding(spectrum, rank), observations.dimension)
     return [_rotations_to(moments, A), _rotations_to(moments, _flipped(A))]
 
 
@@ -207,12 +207,19 @@ def _right_handed(moments: Moments, A: Array) -> tuple[Array, Array]:
     return max(options, key=lambda o: float(np.einsum("tdk,ke,ted->", moments.cross, o[0], o[1])))
 
 
-def deliver(M: Array, clouds: Sequence[Cloud], rotations: Array, iterations: int, ending: Ending | None) -> Gauge:
+def deliver(
+    M: Array,
+    observations: Observations,
+    rotations: Array,
+    iterations: int,
+    ending: Ending | None,
+    factors: Array | None = None,
+) -> Gauge:
     """The map zero-centred in its principal axes, poses moved along, signs by rule (eq. 14).
 
     Axes are turned so that the third moment of the landmarks along each is positive; where it
     vanishes by symmetry, so that the first landmark off the axis is.  The last axis of a body has
-    no choice: it keeps the hand of the clouds.
+    no choice: it keeps the hand of the clouds.  ``factors`` are the clouds' sizes, where they are free.
     """
     M = M - M.mean(axis=0)
     _, scales, axes = np.linalg.svd(M, full_matrices=False)
@@ -221,14 +228,13 @@ def deliver(M: Array, clouds: Sequence[Cloud], rotations: Array, iterations: int
     turn = signs[:, None] * axes
     M = M @ turn.T
     rotations = turn @ rotations
-    translations, cost = [], 0.0
-    for cloud, rotation in zip(clouds, rotations, strict=True):
-        share = cloud.weights / cloud.weights.sum()
-        there = share @ M[cloud.seen]
-        translations.append(there - rotation @ cloud.mean)
-        off = cloud.centred @ rotation.T - (M[cloud.seen] - there)
-        cost += float(np.sum(cloud.weights[:, None] * off**2))
-    return Gauge(M, scales, rotations, np.array(translations), cost, iterations, ending)
+    motions = rotations if factors is None else factors[:, None, None] * rotations
+    together = observations.together
+    there = (together.weights.T @ M) / together.mass[:, None]  # (n, d)
+    translations = there - np.einsum("ted,td->te", motions, together.means)
+    off = np.matmul(together.centred[:, :, None, :], np.swapaxes(motions, 1, 2))[:, :, 0] - (M[:, None] - there)
+    cost = float(np.einsum("mn,mnd,mnd->", together.weights, off, off))
+    return Gauge(M, scales, rotations, translations, cost, iterations, ending)
 
 
 def _sign(along: Array) -> float:

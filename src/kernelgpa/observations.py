@@ -58,6 +58,24 @@ class Cloud:
         )
 
 
+@dataclass(frozen=True)
+class Together:
+    """n clouds over m landmarks; zeros where a cloud did not see one."""
+
+    weights: Array  # (m, n)
+    centred: Array  # (m, n, d) points less the centre of weight of their cloud
+    means: Array  # (n, d) the centres of weight
+
+    @cached_property
+    def pull(self) -> Array:  # (m, n d)
+        return (self.weights[:, :, None] * self.centred).reshape(len(self.weights), -1)
+
+    @property
+    def mass(self) -> Array:  # (n,)
+        """The weight of each cloud."""
+        return self.weights.sum(axis=0)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Observations:
     """n clouds of m landmarks in d dimensions.
@@ -180,6 +198,16 @@ class Observations:
 
     # -- what it holds, as arrays --
 
+    @cached_property
+    def together(self) -> Together:
+        """All clouds in arrays over all landmarks, for algebra on all of them at once."""
+        m, n = len(self.landmarks), len(self.clouds)
+        weights, centred = np.zeros((m, n)), np.zeros((m, n, self.dimension))
+        for t, cloud in enumerate(self.clouds):
+            weights[cloud.seen, t] = cloud.weights
+            centred[cloud.seen, t] = cloud.centred
+        return Together(weights, centred, np.array([cloud.mean for cloud in self.clouds]))
+
     @property
     def names(self) -> tuple[Name, ...]:
         return tuple(cloud.name for cloud in self.clouds)
@@ -239,6 +267,8 @@ class Observations:
 
     def select(self, indices: IndexArray) -> Observations:
         """Like :meth:`subset`, by index, and clouds may be left with too few landmarks."""
+        if np.array_equal(indices, np.arange(len(self.landmarks))):
+            return self  # with all that its clouds have computed
         renumbered = np.full(len(self.landmarks), -1, dtype=np.intp)
         renumbered[indices] = np.arange(len(indices))
         clouds = tuple(c.only(renumbered[c.seen] >= 0, renumbered) for c in self.clouds)
@@ -246,6 +276,8 @@ class Observations:
 
     def at(self, clouds: IndexArray) -> Observations:
         """Only the clouds at the given indices; there may be as few as one."""
+        if len(clouds) == len(self.clouds):
+            return self
         return Observations(tuple(self.clouds[t] for t in clouds), self.landmarks, self.dimension)
 
     # -- names to indices --

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -53,7 +53,7 @@ class Start:
 def affine_start(observations: Observations) -> Start:
     """Rotations and map of the affine registration in closed form, then refined."""
     spectrum = affine_spectrum(observations, observations.dimension)
-    return Start(spectrum, fix_gauge(spectrum, observations.clouds, spectrum.dimension))
+    return Start(spectrum, fix_gauge(spectrum, observations, spectrum.dimension))
 
 
 def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
@@ -91,7 +91,7 @@ class Hands:
     doubtful: IndexArray
 
 
-def hands(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> Hands:
+def hands(spectrum: Spectrum, observations: Observations) -> Hands:
     """Clouds that fit the others as a mirror image and not by a rotation, whatever their size.
 
     The hand of a cloud is the sign of its determinant against the bottom eigenvectors.  It is decided where
@@ -100,14 +100,15 @@ def hands(spectrum: Spectrum, clouds: Sequence[Cloud], dimension: int) -> Hands:
     so thin clouds are only doubted.
     """
     none = np.zeros(0, dtype=np.intp)
-    rank = map_rank(clouds)
+    rank, dimension = map_rank(observations.clouds), observations.dimension
     if rank < dimension:
         return Hands(none, none)
-    moments = moments_of(clouds, spectrum.vectors[:, :dimension])
+    moments = moments_of(observations, spectrum.vectors[:, :dimension])
     A = closed_form_matrix(moments, coinciding(spectrum, rank), dimension)
     pulls = moments.cross @ A  # (n, d, d)
     placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
-    own = np.array([np.sum(c.weights[:, None] * c.centred**2) for c in clouds])
+    together = observations.together
+    own = np.einsum("mn,mnd,mnd->n", together.weights, together.centred, together.centred)
     strength = np.linalg.svd(pulls, compute_uv=False) / (np.sqrt(own) * np.sqrt(placed))[:, None]
     together = strength.sum(axis=1)
     # costs as shares of a cloud's own, with its size free: a mirror image of another size is one too
@@ -129,15 +130,9 @@ class RigidSystem:
     The map of any rotations is linear in them, and is solved for once, for the unit motions of every cloud.
     """
 
-    def __init__(self, clouds: Sequence[Cloud], m: int) -> None:
-        n, d = len(clouds), clouds[0].points.shape[1]
-        self._shape = (n, d, d)
-        self._weights = np.zeros((m, n))
-        pull = np.zeros((m, n, d))  # W_t P_t, centred
-        for t, cloud in enumerate(clouds):
-            self._weights[cloud.seen, t] = cloud.weights
-            pull[cloud.seen, t] = cloud.weights[:, None] * cloud.centred
-        self._pull = pull.reshape(m, n * d)
+    def __init__(self, observations: Observations) -> None:
+        self._shape = (len(observations.clouds), observations.dimension, observations.dimension)
+        self._weights, self._pull = observations.together.weights, observations.together.pull
         self._settle(self._free())
 
     def penalised(self, form: Form, gamma: float) -> RigidSystem:
@@ -194,13 +189,13 @@ class RigidSystem:
 
 def rigid_registration(observations: Observations, start: Array) -> Gauge:
     """The optimum of eq. 15 with s_t = 1, from the given rotations."""
-    return registered(RigidSystem(observations.clouds, len(observations.landmarks)), observations.clouds, start)
+    return registered(RigidSystem(observations), observations, start)
 
 
-def registered(system: RigidSystem, clouds: Sequence[Cloud], start: Array) -> Gauge:
+def registered(system: RigidSystem, observations: Observations, start: Array) -> Gauge:
     """The best rotations of a system, and its map, delivered."""
     end = climb(system.operator, start)
-    return deliver(system.map_of(end.rotations), clouds, end.rotations, end.iterations, end.ending)
+    return deliver(system.map_of(end.rotations), observations, end.rotations, end.iterations, end.ending)
 
 
 def similarity_registration(observations: Observations, start: Array) -> tuple[Gauge, Array]:
@@ -209,10 +204,10 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
     Sizes are measured against each other only: sum_t s_t^2 |P_t|^2 = sum_t |P_t|^2.  For given
     rotations the best s is the top eigenvector of the clouds' mutual pull.
     """
-    clouds = observations.clouds
-    system = RigidSystem(clouds, len(observations.landmarks))
-    size = np.sqrt([np.sum(c.weights[:, None] * c.centred**2) for c in clouds])
-    rotations, factors = start, np.ones(len(clouds))
+    system = RigidSystem(observations)
+    together = observations.together
+    size = np.sqrt(np.einsum("mn,mnd,mnd->n", together.weights, together.centred, together.centred))
+    rotations, factors = start, np.ones(len(size))
     iterations, ending = 0, Ending.LIMIT
     for _ in range(SIMILARITY_ROUNDS):
         end = climb(system.resized(factors), rotations)
@@ -223,9 +218,8 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
         if change < 1e-12:
             ending = end.ending
             break
-    resized = tuple(replace(c, points=factor * c.points) for c, factor in zip(clouds, factors, strict=True))
     M = system.map_of(factors[:, None, None] * rotations)
-    return deliver(M, resized, rotations, iterations, ending), factors
+    return deliver(M, observations, rotations, iterations, ending, factors), factors
 
 
 def _best_factors(system: RigidSystem, rotations: Array, size: Array) -> Array:

@@ -70,7 +70,7 @@ def open_scene(observations: Observations, sizes_differ: bool = False) -> Scene:
     """
     everyone = np.arange(len(observations.clouds))
     scene = _scene(observations, everyone)
-    found = hands(scene.start.spectrum, scene.restricted.clouds, observations.dimension)
+    found = hands(scene.start.spectrum, scene.restricted)
     if scene.hardly_tied:  # the affine registration does not tell one group's hand from the other's
         found = Hands(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
     if len(found.mirrored):
@@ -138,6 +138,8 @@ def _heap_messages(observations: Observations) -> list[str]:
     """Unseen points that were written as zeros or as -9999 lie in one place."""
     messages = []
     for cloud in observations.clouds:
+        if np.unique(cloud.points[:, 0], return_counts=True)[1].max() < HEAP:  # nothing in one place, found fast
+            continue
         places, counts = np.unique(cloud.points, axis=0, return_counts=True)
         if counts.max() >= HEAP:
             messages.append(

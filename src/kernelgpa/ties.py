@@ -9,7 +9,7 @@ give the cost extra null directions and a wrong map without any other sign.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,9 +26,13 @@ class Group:
     landmarks: IndexArray  # (g,) ascending
     points: Array  # (g, d)
     resolution: float  # spacing of the numbers the points were given in
+    frame: Frame
 
-    def rank(self, rows: IndexArray | slice = slice(None)) -> int:
-        return frame_of(self.points[rows], self.resolution).rank
+    def keeps_its_rank(self, rows: IndexArray) -> bool:
+        """Whether the given points span as many dimensions as all."""
+        if len(rows) == len(self.points):
+            return True
+        return frame_of(self.points[rows], self.resolution).rank == self.frame.rank
 
 
 def require_tied(observations: Observations) -> None:
@@ -51,7 +55,7 @@ def require_tied(observations: Observations) -> None:
 
 def tied_groups(observations: Observations) -> list[Group]:
     """The groups of clouds that are tied, largest first."""
-    groups = [Group((t,), c.seen, c.points, c.resolution) for t, c in enumerate(observations.clouds)]
+    groups = [Group((t,), c.seen, c.points, c.resolution, c.frame) for t, c in enumerate(observations.clouds)]
     while len(merged := _merged(groups)) < len(groups):  # two groups may tie a third only together
         groups = merged
     return sorted(groups, key=lambda group: (-len(group.members), group.members))
@@ -78,33 +82,41 @@ def _merged(groups: list[Group]) -> list[Group]:
 
 
 def _merge(first: Group, second: Group) -> Group | None:
-    shared, in_first, in_second = np.intersect1d(
-        first.landmarks, second.landmarks, assume_unique=True, return_indices=True
-    )
-    if len(shared) == 0:
+    in_first, in_second = _shared(first.landmarks, second.landmarks)
+    if len(in_first) == 0:
         return None
     # members stay in the order of the clouds whichever side is carried over
     members = tuple(sorted(first.members + second.members))
-    if second.rank(in_second) == second.rank():
+    if second.keeps_its_rank(in_second):
         return _carried(members, second, in_second, first, in_first)
-    if first.rank(in_first) == first.rank():
+    if first.keeps_its_rank(in_first):
         return _carried(members, first, in_first, second, in_second)
     return None
+
+
+def _shared(first: IndexArray, second: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Where the common entries of two ascending arrays stand in each."""
+    places = np.searchsorted(first, second)
+    places[places == len(first)] = 0
+    common = first[places] == second
+    return places[common], np.flatnonzero(common)
 
 
 def _carried(
     members: tuple[int, ...], moving: Group, in_moving: IndexArray, fixed: Group, in_fixed: IndexArray
 ) -> Group:
     """``moving`` taken into the frame of ``fixed`` by the affine map of the shared landmarks."""
-    frame = frame_of(moving.points)
-    functions = np.column_stack([frame.to_unit(moving.points), np.ones(len(moving.points))])
+    if len(in_moving) == len(moving.landmarks):
+        return replace(fixed, members=members)
+    functions = np.column_stack([moving.frame.to_unit(moving.points), np.ones(len(moving.points))])
     affine = np.linalg.lstsq(functions[in_moving], fixed.points[in_fixed], rcond=None)[0]
-    new = np.setdiff1d(np.arange(len(moving.landmarks)), in_moving)
+    new = np.delete(np.arange(len(moving.landmarks)), in_moving)
     landmarks = np.concatenate([fixed.landmarks, moving.landmarks[new]])
     points = np.vstack([fixed.points, functions[new] @ affine])
     order = np.argsort(landmarks)
-    carried_resolution = moving.resolution * float(np.linalg.norm(affine[:-1], 2)) / frame.size
-    return Group(members, landmarks[order], points[order], max(fixed.resolution, carried_resolution))
+    carried_resolution = moving.resolution * float(np.linalg.norm(affine[:-1], 2)) / moving.frame.size
+    resolution = max(fixed.resolution, carried_resolution)
+    return Group(members, landmarks[order], points[order], resolution, frame_of(points, resolution))
 
 
 def _tied_together(groups: list[Group]) -> bool:
@@ -113,9 +125,8 @@ def _tied_together(groups: list[Group]) -> bool:
     With the map of the fullest group held at zero, those of the others solve a homogeneous system, one row
     for each time that a landmark is seen again; they are tied if it has no solution but zero.
     """
-    fullest = max(range(len(groups)), key=lambda g: groups[g].rank())
-    frames = [frame_of(group.points, group.resolution) for group in groups]
-    values = [_affine_functions(group, frame) for group, frame in zip(groups, frames, strict=True)]
+    fullest = max(range(len(groups)), key=lambda g: groups[g].frame.rank)
+    values = [_affine_functions(group) for group in groups]
     values[fullest] = values[fullest][:, :0]
     ends = np.cumsum([value.shape[1] for value in values])
     seen = np.concatenate([group.landmarks for group in groups])
@@ -132,12 +143,13 @@ def _tied_together(groups: list[Group]) -> bool:
                 row[own], row[other] = entries, -before
             latest[landmark] = own, entries
     spread = np.linalg.svd(system, compute_uv=False)
-    rounding = max(group.resolution / frame.size for group, frame in zip(groups, frames, strict=True))
+    rounding = max(group.resolution / group.frame.size for group in groups)
     return bool(spread[-1] > (FLAT + ROUNDING * np.sqrt(len(system)) * rounding) * spread[0])
 
 
-def _affine_functions(group: Group, frame: Frame) -> Array:  # (g, rank + 1), orthonormal
-    return orthonormal_affine(frame.to_unit(group.points), np.ones(len(group.points)), frame.rank).columns
+def _affine_functions(group: Group) -> Array:  # (g, rank + 1), orthonormal
+    unit = group.frame.to_unit(group.points)
+    return orthonormal_affine(unit, np.ones(len(unit)), group.frame.rank).columns
 
 
 def _short(names: list[object]) -> str:
