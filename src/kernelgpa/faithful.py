@@ -27,6 +27,7 @@ from .rigid import RigidSystem, registered
 LEEWAY = 0.2  # of the rise of the rigid cost that one standard error of the map makes
 CLOSE = 0.7  # of the leeway: near enough
 ROUNDS = 40
+FARTHEST = np.log(1e3)  # that one guess goes from the last
 LARGEST = 1e12  # gamma beyond this changes nothing
 
 
@@ -61,24 +62,33 @@ def _by_the_rule(observations: Observations, form: Form, system: RigidSystem, st
     allowed = LEEWAY * len(observations.landmarks) / observations.counts.sum()
     gamma = observations.weights.sum() / form.total
     fewest, most = 0.0, LARGEST
-    result = Faithful(rigid, 0.0, 0.0)
+    result, tried = Faithful(rigid, 0.0, 0.0), list[tuple[float, float]]()
     for _ in range(ROUNDS):
         gauge = registered(system.penalised(form, gamma), observations, rigid.rotations)
         excess = gauge.cost / rigid.cost - 1
+        tried.append((gamma, excess))
         if excess <= allowed:
             result, fewest = Faithful(gauge, gamma, excess), gamma
         else:
             most = gamma
         if CLOSE * allowed <= excess <= allowed or fewest >= most / 2:
             break
-        gamma = _next(gamma, excess, allowed, fewest, most)
+        gamma = _next(tried, np.sqrt(CLOSE) * allowed, fewest, most)
     return result
 
 
-def _next(gamma: float, excess: float, allowed: float, fewest: float, most: float) -> float:
-    """The excess grows like gamma^2 at first: a guess by that law, kept inside what is known."""
-    middle = np.sqrt(CLOSE) * allowed
-    guess = gamma * float(np.clip(np.sqrt(middle / max(excess, 1e-300)), 1e-3, 1e3))
+def _next(tried: list[tuple[float, float]], wanted: float, fewest: float, most: float) -> float:
+    """A guess by the law  excess ~ gamma^p,  kept inside what is known.
+
+    p is 2 at first and falls as the map settles; from the second on it is that of the last two tried.
+    """
+    gamma, excess = tried[-1]
+    p = 2.0
+    if len(tried) > 1:
+        before, less = tried[-2]
+        p = float(np.log(max(excess, 1e-300) / max(less, 1e-300)) / np.log(gamma / before))
+    steps = np.log(wanted / max(excess, 1e-300)) / np.clip(p, 0.3, 2.0)
+    guess = gamma * float(np.exp(np.clip(steps, -FARTHEST, FARTHEST)))
     if fewest < guess < most:
         return guess
     return float(np.sqrt(fewest * most)) if fewest > 0 else most / 10

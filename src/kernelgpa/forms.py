@@ -23,6 +23,8 @@ from scipy.linalg.blas import dsyrk
 
 from .errors import NumericalFailure
 from .frames import Array, IndexArray
+from .memory import room, zeros
+from .threads import product
 from .warps import ReducedCloud
 from .warps.part import LeftOut
 
@@ -67,20 +69,21 @@ class DenseForm:
         return float(np.trace(self.matrix))
 
     def apply(self, x: Array) -> Array:
-        return self.matrix @ x
+        return product(self.matrix, x)
 
     def rescaled(self, factors: Array) -> DenseForm:
         return DenseForm(factors[:, None] * self.matrix * factors)
 
     def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
-        S = scale * self.matrix
+        S = np.multiply(
+            self.matrix, scale, out=room(*self.matrix.shape)
+        ).T  # in the order of LAPACK, which reads and writes its lower triangle alone
         if columns.shape[1]:
-            S -= columns @ columns.T
-        S += np.outer(lifted, lifted)
+            S = dsyrk(-1.0, columns, 1.0, S, lower=True, overwrite_c=True)
+        S = dsyrk(1.0, lifted[:, None], 1.0, S, lower=True, overwrite_c=True)
         S[np.diag_indices_from(S)] += diagonal
         try:
-            # S is symmetric, and its transpose is in the order of LAPACK
-            factor = cho_factor(S.T, lower=True, overwrite_a=True, check_finite=False)
+            factor = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             raise NumericalFailure(
                 "the total cost is not positive definite in double precision; raise smoothing"
@@ -128,7 +131,7 @@ class ThinForm:
         scaled = (self.factors * x.T).T
         image: Array = (self.weights * scaled.T).T
         for block in self.blocks:
-            image[block.seen] -= block.basis @ (block.basis.T @ scaled[block.seen])
+            image[block.seen] -= product(block.basis, product(block.basis.T, scaled[block.seen]))
         return (self.factors * image.T).T
 
     def rescaled(self, factors: Array) -> ThinForm:
@@ -139,7 +142,9 @@ class ThinForm:
 
     def dense(self) -> DenseForm:
         rows = self._rows(slice(0, self.landmarks))
-        return DenseForm(np.diag(self.weights) - rows @ rows.T)
+        matrix = product(rows, -rows.T)
+        matrix[np.diag_indices_from(matrix)] += self.weights
+        return DenseForm(matrix)
 
     def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
         main = scale * self.diagonal + diagonal
@@ -188,24 +193,34 @@ class ThinForm:
 
     def _features_of(self, x: Array) -> Array:  # (m, ...) -> (q, ...)
         scaled = (self.factors * x.T).T
-        return np.concatenate([block.basis.T @ scaled[block.seen] for block in self.blocks])
+        return np.concatenate([product(block.basis.T, scaled[block.seen]) for block in self.blocks])
 
     def _from_features(self, z: Array) -> Array:  # (q, ...) -> (m, ...)
         image = np.zeros((self.landmarks, *z.shape[1:]))
         first = 0
         for block in self.blocks:
             width = block.basis.shape[1]
-            image[block.seen] += block.basis @ z[first : first + width]
+            image[block.seen] += product(block.basis, z[first : first + width])
             first += width
         return np.asarray((self.factors * image.T).T)
+
+
+def form_of(weights: Array, basis: Array) -> Form:
+    """diag(weights) - basis basis'"""
+    thin = ThinForm(weights, (Block(np.arange(len(weights)), basis),), np.ones(len(weights)))
+    return thin.dense() if _small_or_full(len(weights), basis.shape[1]) else thin
+
+
+def _small_or_full(landmarks: int, features: int) -> bool:
+    """Whether a dense form is the cheaper one, and within reach."""
+    return landmarks <= SMALL or (2 * features >= landmarks and landmarks <= MOST_DENSE)
 
 
 def accumulate(clouds: Sequence[ReducedCloud], landmarks: int) -> Form:
     """The sum of the clouds' forms, thin where they all are and that pays."""
     factors = [cloud.factor() for cloud in clouds]
     features = sum(factor.basis.shape[1] for factor in factors if factor is not None)
-    many = 2 * features >= landmarks and landmarks <= MOST_DENSE
-    if landmarks <= SMALL or many or any(factor is None for factor in factors):
+    if _small_or_full(landmarks, features) or any(factor is None for factor in factors):
         return _dense(clouds, landmarks)
     return _thin(clouds, landmarks)
 
@@ -214,12 +229,14 @@ def _dense(clouds: Sequence[ReducedCloud], landmarks: int) -> DenseForm:
     factors = [cloud.factor() for cloud in clouds]
     if all(factor is not None and factor.basis.shape[1] < FEW * landmarks for factor in factors):
         return _thin(clouds, landmarks).dense()
-    Q = np.zeros((landmarks, landmarks))
+    Q = zeros(landmarks, landmarks)
     for cloud in clouds:
         if len(cloud.seen) == landmarks:  # all of them, in their order
             Q += cloud.form()
-        else:
-            Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
+        else:  # faster than rows and columns at once
+            wide = np.zeros((len(cloud.seen), landmarks))
+            wide[:, cloud.seen] = cloud.form()
+            Q[cloud.seen] += wide
     return DenseForm(Q)
 
 

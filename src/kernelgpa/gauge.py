@@ -24,7 +24,7 @@ from scipy.linalg import sqrtm
 from .errors import InvalidSetting
 from .frames import Array, IndexArray
 from .observations import Cloud, Observations
-from .rotations import Ending, Operator, climb, nearest
+from .rotations import Ending, climb, nearest
 from .spectral import Spectrum
 
 SCALE_METHODS = ("refined", "closed-form", "pairwise")
@@ -70,11 +70,10 @@ def fix_gauge(
     moments = moments_of(observations, X)
     blocks = coinciding(spectrum, rank) if modes is None else [(np.arange(count), np.arange(rank))]
     if scale_method == "refined":
-        operator = eliminated(moments, blocks)
+        mix = Mix(moments, blocks)
         starts = [start] if start is not None else _closed_form_starts(spectrum, observations, rank)
-        best = max((climb(operator, first) for first in starts), key=lambda end: end.value)
-        A = best_matrix(moments, blocks, best.rotations)
-        return deliver(X @ A, observations, best.rotations, best.iterations, best.ending)
+        best = max((climb(mix.operator, first) for first in starts), key=lambda end: end.value)
+        return deliver(X @ mix.matrix(best.rotations), observations, best.rotations, best.iterations, best.ending)
     if modes is not None:
         raise InvalidSetting(f"scale_method {scale_method!r} belongs to modes='paper'; with more modes use 'refined'")
     if scale_method == "closed-form":
@@ -104,24 +103,26 @@ def coinciding(spectrum: Spectrum, rank: int) -> list[Block]:
     return [(block, block) for block in np.split(np.arange(rank), apart)]
 
 
-def best_matrix(moments: Moments, blocks: list[Block], rotations: Array) -> Array:  # (k, d)
-    """A for given rotations."""
-    pull = np.einsum("tdk,ted->ke", moments.cross, rotations)
-    S = moments.modes.sum(axis=0)
-    A = np.zeros_like(pull)
-    for rows, columns in blocks:
-        A[np.ix_(rows, columns)] = np.linalg.solve(S[np.ix_(rows, rows)], pull[np.ix_(rows, columns)])
-    return A
+class Mix:
+    """The best A for given rotations, and its pull on them (G of eq. 12); S is inverted once."""
 
+    def __init__(self, moments: Moments, blocks: list[Block]) -> None:
+        n, d, k = moments.cross.shape
+        self._cross, self._shape = moments.cross.reshape(n * d, k), (n, d, d)
+        S = moments.modes.sum(axis=0)
+        self._solve = np.zeros((k, k))
+        self._free = np.zeros((k, d))  # 1 where A is free
+        for rows, columns in blocks:
+            self._solve[np.ix_(rows, rows)] = np.linalg.inv(S[np.ix_(rows, rows)])
+            self._free[np.ix_(rows, columns)] = 1.0
 
-def eliminated(moments: Moments, blocks: list[Block]) -> Operator:
-    """G of eq. 12: the pull of the best A on every rotation."""
+    def matrix(self, rotations: Array) -> Array:  # (n, d, d) -> (k, d)
+        pull = self._cross.T @ np.swapaxes(rotations, 1, 2).reshape(len(self._cross), -1)
+        return self._free * (self._solve @ (self._free * pull))
 
-    def operator(rotations: Array) -> Array:
-        A = best_matrix(moments, blocks, rotations)
-        return np.swapaxes(moments.cross @ A, 1, 2)
-
-    return operator
+    def operator(self, rotations: Array) -> Array:
+        pulled = self._cross @ self.matrix(rotations)
+        return np.swapaxes(pulled.reshape(self._shape), 1, 2)
 
 
 def closed_form_matrix(moments: Moments, blocks: list[Block], dimension: int) -> Array:  # (k, d)
@@ -232,8 +233,10 @@ def deliver(
     together = observations.together
     there = (together.weights.T @ M) / together.mass[:, None]  # (n, d)
     translations = there - np.einsum("ted,td->te", motions, together.means)
-    off = np.matmul(together.centred[:, :, None, :], np.swapaxes(motions, 1, 2))[:, :, 0] - (M[:, None] - there)
-    cost = float(np.einsum("mn,mnd,mnd->", together.weights, off, off))
+    off = together.centred @ np.swapaxes(motions, 1, 2)
+    off -= M
+    off += there[:, None]
+    cost = float(np.vdot(together.weights.T, np.einsum("nmd,nmd->nm", off, off)))
     return Gauge(M, scales, rotations, translations, cost, iterations, ending)
 
 

@@ -19,6 +19,9 @@ from scipy.spatial.distance import cdist
 
 from .errors import InvalidSetting
 from .frames import Array
+from .memory import room
+
+ROWS = 1024  # points at a time whose kernel values stay in the cache
 
 
 class Kernel(Protocol):
@@ -37,6 +40,11 @@ class Gaussian:
     """exp(-r^2 / 2)"""
 
     against: ClassVar[int] = 0
+
+    def fill(self, squares: Array) -> None:
+        """Squared distances over sigma^2 turned into values, in place."""
+        squares *= -0.5
+        np.exp(squares, out=squares)
 
     def value(self, r: Array) -> Array:
         return np.exp(-0.5 * r**2)
@@ -202,8 +210,47 @@ def gram(
     x: Array,  # (k, d)
     centres: Array,  # (s, d)
     sigma: float,
+    out: Array | None = None,
 ) -> Array:  # (k, s)
-    return kernel.value(cdist(x / sigma, centres / sigma))
+    if not isinstance(kernel, Gaussian):
+        values = kernel.value(cdist(x / sigma, centres / sigma))
+        if out is None:
+            return values
+        out[:] = values
+        return out
+    squares = room(len(x), len(centres)) if out is None else out
+    cdist(x / sigma, centres / sigma, "sqeuclidean", out=squares)
+    kernel.fill(squares)
+    return squares
+
+
+def gram_sum(
+    kernel: Kernel,
+    x: Array,  # (k, d)
+    centres: Array,  # (s, d)
+    sigma: float,
+    weights: Array,  # (s, c)
+) -> Array:  # (k, c), gram(x) @ weights
+    """Sums of kernels at many points, a few rows at a time so that they stay in the cache.
+
+    For the Gaussian  -|x - z|^2 / 2  comes from one matrix product,  [x, |x|^2, 1] [z, -1/2, -|z|^2 / 2]'.
+    """
+    total = np.empty((len(x), weights.shape[1]))
+    buffer = np.empty((min(ROWS, len(x)), len(centres)))
+    u, z = x / sigma, centres / sigma
+    if isinstance(kernel, Gaussian):
+        left = np.column_stack([u, np.einsum("kd,kd->k", u, u), np.ones(len(u))])
+        right = np.vstack([z.T, np.full(len(z), -0.5), -0.5 * np.einsum("sd,sd->s", z, z)])
+    for first in range(0, len(x), ROWS):
+        rows = slice(first, first + ROWS)
+        values = buffer[: len(u[rows])]
+        if isinstance(kernel, Gaussian):
+            np.matmul(left[rows], right, out=values)
+            np.exp(values, out=values)
+        else:
+            values = kernel.value(cdist(u[rows], z))
+        np.matmul(values, weights, out=total[rows])
+    return total
 
 
 def gram_gradient(

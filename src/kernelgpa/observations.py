@@ -63,17 +63,24 @@ class Together:
     """n clouds over m landmarks; zeros where a cloud did not see one."""
 
     weights: Array  # (m, n)
-    centred: Array  # (m, n, d) points less the centre of weight of their cloud
+    centred: Array  # (n, m, d) points less the centre of weight of their cloud
     means: Array  # (n, d) the centres of weight
 
     @cached_property
     def pull(self) -> Array:  # (m, n d)
-        return (self.weights[:, :, None] * self.centred).reshape(len(self.weights), -1)
+        return (self.weights[:, :, None] * np.swapaxes(self.centred, 0, 1)).reshape(len(self.weights), -1)
 
-    @property
+    @cached_property
     def mass(self) -> Array:  # (n,)
         """The weight of each cloud."""
         return self.weights.sum(axis=0)
+
+    @cached_property
+    def moments(self) -> Array:  # (n, d, d)
+        """The weighted second moments of each cloud about its centre."""
+        n, m, d = self.centred.shape
+        pull = np.ascontiguousarray(np.swapaxes(self.pull.reshape(m, n, d), 0, 1))
+        return np.asarray(np.swapaxes(self.centred, 1, 2) @ pull)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,10 +209,10 @@ class Observations:
     def together(self) -> Together:
         """All clouds in arrays over all landmarks, for algebra on all of them at once."""
         m, n = len(self.landmarks), len(self.clouds)
-        weights, centred = np.zeros((m, n)), np.zeros((m, n, self.dimension))
+        weights, centred = np.zeros((m, n)), np.zeros((n, m, self.dimension))
         for t, cloud in enumerate(self.clouds):
             weights[cloud.seen, t] = cloud.weights
-            centred[cloud.seen, t] = cloud.centred
+            centred[t, cloud.seen] = cloud.centred
         return Together(weights, centred, np.array([cloud.mean for cloud in self.clouds]))
 
     @property

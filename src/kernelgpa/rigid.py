@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .forms import Apply, Form, accumulate
+from .forms import Apply, Form, form_of
 from .frames import SHEET, Array, IndexArray
 from .gauge import (
     Gauge,
@@ -35,7 +35,7 @@ from .gauge import (
 from .observations import Cloud, Observations
 from .rotations import Ending, Operator, climb, nearest
 from .spectral import Spectrum, metric_of, smallest
-from .warps import AffineFamily, reduce
+from .threads import product
 
 SIMILARITY_ROUNDS = 500
 MIRROR_THICKNESS = SHEET**2  # squared spread along the thinnest axis, as a share of that along the next
@@ -57,9 +57,25 @@ def affine_start(observations: Observations) -> Start:
 
 
 def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
-    reduced = [reduce(AffineFamily(), cloud) for cloud in observations.clouds]
-    form = accumulate(reduced, len(observations.landmarks))
-    return smallest(form, map_rank(observations.clouds), modes, *metric_of(observations))
+    return smallest(affine_form(observations), map_rank(observations.clouds), modes, *metric_of(observations))
+
+
+def affine_form(observations: Observations) -> Form:
+    """What affine warps leave of the cost, for all clouds at once.
+
+    W_t [P_t, 1] is made orthonormal by the second moments of each cloud.  They know a thin cloud to the square of its
+    thinness only, which is enough for a start.
+    """
+    together = observations.together
+    ranks = np.array([cloud.frame.rank for cloud in observations.clouds])
+    squares, axes = np.linalg.eigh(together.moments)  # ascending
+    n, m, d = together.centred.shape
+    spanned = np.arange(d) >= d - ranks[:, None]  # a flat cloud has fewer directions
+    shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
+    slopes = together.centred @ (axes * shrink[:, None, :])  # (n, m, d)
+    constants = np.broadcast_to(1 / np.sqrt(together.mass)[:, None, None], (n, m, 1))
+    basis = np.concatenate([slopes, constants], axis=2) * together.weights.T[:, :, None]
+    return form_of(together.weights.sum(axis=1), np.swapaxes(basis, 0, 1).reshape(m, n * (d + 1)))
 
 
 def torn_apart(observations: Observations) -> tuple[IndexArray, IndexArray]:
@@ -107,8 +123,7 @@ def hands(spectrum: Spectrum, observations: Observations) -> Hands:
     A = closed_form_matrix(moments, coinciding(spectrum, rank), dimension)
     pulls = moments.cross @ A  # (n, d, d)
     placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
-    together = observations.together
-    own = np.einsum("mn,mnd,mnd->n", together.weights, together.centred, together.centred)
+    own = np.trace(observations.together.moments, axis1=1, axis2=2)
     strength = np.linalg.svd(pulls, compute_uv=False) / (np.sqrt(own) * np.sqrt(placed))[:, None]
     together = strength.sum(axis=1)
     # costs as shares of a cloud's own, with its size free: a mirror image of another size is one too
@@ -147,7 +162,7 @@ class RigidSystem:
     def _settle(self, settled: Apply) -> None:
         self._places = settled(self._pull)  # (m, n d): the map that each unit motion makes
         m, motions = self._places.shape
-        self._support = self._pull.T @ self._places if motions <= m else None  # (n d, n d)
+        self._support = product(self._pull.T, self._places) if motions <= m else None  # (n d, n d)
 
     def _free(self) -> Apply:
         """(m, c) weighted sums -> (m, c) map points, where each map point is free."""
@@ -205,8 +220,7 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
     rotations the best s is the top eigenvector of the clouds' mutual pull.
     """
     system = RigidSystem(observations)
-    together = observations.together
-    size = np.sqrt(np.einsum("mn,mnd,mnd->n", together.weights, together.centred, together.centred))
+    size = np.sqrt(np.trace(observations.together.moments, axis1=1, axis2=2))
     rotations, factors = start, np.ones(len(size))
     iterations, ending = 0, Ending.LIMIT
     for _ in range(SIMILARITY_ROUNDS):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import DegenerateCloud, InvalidObservations, KernelGPAWarning
-from .frames import Array, IndexArray
+from .frames import IndexArray
 from .names import Name
 from .observations import Observations
 from .rigid import Hands, Start, affine_start, hands
@@ -151,17 +151,16 @@ def _heap_messages(observations: Observations) -> list[str]:
 
 def _size_messages(scene: Scene) -> list[str]:
     """A cloud in another unit than the others."""
-    clouds = scene.core.clouds
-    ratios = np.array([_spread(cloud.points) / _spread(scene.start.gauge.map[cloud.seen]) for cloud in clouds])
+    clouds, together, M = scene.core.clouds, scene.core.together, scene.start.gauge.map
+    means = (together.weights.T @ M) / together.mass[:, None]
+    placed = together.weights.T @ np.sum(M**2, axis=1) - together.mass * np.sum(means**2, axis=1)
+    own = np.trace(together.moments, axis1=1, axis2=2)
+    ratios = np.sqrt(own / np.maximum(placed, np.finfo(np.float64).tiny))
     return [
         f"cloud {cloud.name!r} is {ratio:.3g} times as large as the others are on its landmarks; check its unit"
         for cloud, ratio in zip(clouds, ratios / np.median(ratios), strict=True)
         if not 1 / ODD_SIZE < ratio < ODD_SIZE
     ]
-
-
-def _spread(points: Array) -> float:
-    return max(float(np.linalg.norm(np.std(points, axis=0))), np.finfo(np.float64).tiny)
 
 
 def _listed(what: str, names: Sequence[Name]) -> str:

@@ -89,8 +89,9 @@ def smallest(
 ) -> Spectrum:
     """The k bottom eigenvectors and k + 1 eigenvalues of the total form."""
     m = form.landmarks
+    uniform = density is None or bool(np.all(density == 1.0))
     shrink = np.ones(m) if density is None else 1 / np.sqrt(density)  # D^(-1/2)
-    scaled = form if density is None else form.rescaled(shrink)
+    scaled = form if uniform else form.rescaled(shrink)
     top = scaled.total if top is None else top
     lifted = np.sqrt(2 * top) / shrink / np.linalg.norm(1 / shrink)  # above every other, even those at the bound
     wanted = min(modes + 1, m - 1)

@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from ..errors import InvalidObservations
 from ..frames import Array, Frame, IndexArray, finite_rows, masked_as_nan
-from ..kernels import Kernel, gram, gram_gradient
+from ..kernels import Kernel, gram_gradient, gram_sum
 from ..observations import Cloud
+from ..threads import in_threads
 
 BATCH_ENTRIES = 4_000_000  # kernel entries at a time: 32 MB
 
@@ -46,10 +47,8 @@ class Warp:
 
     def __call__(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d)
         points = self.checked(points)
-        warped = np.empty_like(points)
-        for part in self._batches(len(points)):
-            warped[part] = self._value(self.frame.to_unit(points[part]))
-        return warped
+        parts = self._batches(len(points))
+        return np.concatenate(in_threads(lambda part: self._value(self.frame.to_unit(points[part])), parts))
 
     def jacobian(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d, d), dy_i / dp_j
         points = self.checked(points)
@@ -102,7 +101,7 @@ class Warp:
         warped = unit @ self.coefficients[:-1] + self.coefficients[-1]
         if self.kernel_part is not None:
             kernel, centres, sigma, weights = self.kernel_part
-            warped += gram(kernel, unit, centres, sigma) @ weights
+            warped += gram_sum(kernel, unit, centres, sigma, weights)
         return warped
 
     def _gradient(self, unit: Array) -> Array:
@@ -114,7 +113,7 @@ class Warp:
 
     def _batches(self, count: int) -> list[slice]:
         step = max(1, BATCH_ENTRIES // max(1, len(self.weights)))
-        return [slice(i, i + step) for i in range(0, count, step)]
+        return [slice(i, i + step) for i in range(0, max(count, 1), step)]
 
     def checked(self, points: npt.ArrayLike) -> Array:
         array = masked_as_nan(points)

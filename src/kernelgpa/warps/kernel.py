@@ -12,18 +12,22 @@ The width of the kernel is ``bandwidth`` times the mean distance between the clo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ..errors import InvalidSetting, NumericalFailure
-from ..frames import Array, IndexArray, farthest_points, mean_pairwise_distance, orthonormal_affine
+from ..frames import Array, BoolArray, IndexArray, farthest_points, mean_pairwise_distance, orthonormal_affine
 from ..kernels import KERNELS, Kernel, gram
+from ..memory import room
 from ..observations import Cloud
+from ..threads import product
 from .base import KernelPart, PreparedCloud, Warp, fitted_warp
 from .thin import PreparedThin, energy_features
 
+KEPT = 500  # points up to which a cloud's kernel matrix is kept: beyond, new memory costs more than it saves
 BLOCK = 256  # rows and columns copied at a time
 LOST = 1e-5  # error of a warp, as a share of its cloud, that is too much
 
@@ -41,23 +45,38 @@ class KernelFamily:
         unit = cloud.frame.to_unit(cloud.points)
         sigma = self.bandwidth * mean_pairwise_distance(unit)
         if self.inducing is None:
-            K = gram(self.kernel, unit, unit, sigma)
-            _require_positive(self.kernel, K, cloud)
-            return PreparedDual(cloud, KernelPart(self.kernel, unit, sigma, np.zeros((0, unit.shape[1]))), K)
+            prepared = PreparedDual(cloud, KernelPart(self.kernel, unit, sigma, np.zeros((0, unit.shape[1]))))
+            if self.kernel not in KERNELS.values():
+                _require_positive(self.kernel, prepared.gram(), cloud)
+            return prepared
         outermost = int(np.argmax(np.sum(unit**2, axis=1)))  # the same in whatever order the landmarks come
         centres = unit[farthest_points(unit, self.inducing, outermost)]
-        if not self.kernel.against:
+        if not self.kernel.against and self.kernel not in KERNELS.values():
             _require_positive(self.kernel, gram(self.kernel, centres, centres, sigma), cloud)
         return PreparedThin(cloud, energy_features(self.kernel, centres, sigma))
 
 
 @dataclass(frozen=True)
 class PreparedDual:
-    """The kernel matrix of a cloud."""
+    """The kernel matrix of a cloud, kept unless it is so large that computing it again costs less."""
 
     cloud: Cloud
     kernel_part: KernelPart  # without weights
-    K: Array  # (s, s)
+
+    def gram(self) -> Array:  # (s, s), to be written to
+        """The kernel matrix.  From the second time on it is kept: whoever asks twice will ask again."""
+        kernel, unit, sigma, _ = self.kernel_part
+        if len(self.cloud.seen) > KEPT or "_asked" not in self.__dict__:
+            self.__dict__["_asked"] = True
+            return gram(kernel, unit, unit, sigma)
+        K = room(*self._kept.shape)
+        K[:] = self._kept
+        return K
+
+    @cached_property
+    def _kept(self) -> Array:
+        kernel, unit, sigma, _ = self.kernel_part
+        return gram(kernel, unit, unit, sigma)
 
     def reduce(self, smoothing: float, weights: Array) -> DualCloud:
         return DualCloud(self, smoothing, weights)
@@ -71,7 +90,7 @@ class DualCloud:
         self._cloud, self._kernel_part = cloud, prepared.kernel_part
         self._smoothing, self.weights = smoothing, weights
         unit = prepared.kernel_part.centres
-        lower = _factorise(prepared.K, smoothing / weights, cloud)
+        lower = _factorise(prepared.gram(), smoothing / weights, cloud)
         basis = orthonormal_affine(unit, np.ones(len(unit)), cloud.frame.rank)
         inverse_T = dpotrs(lower, basis.columns, lower=True)[0]
         root = np.linalg.cholesky(np.linalg.inv(basis.columns.T @ inverse_T))
@@ -79,10 +98,10 @@ class DualCloud:
         self._affine_variance = basis.coefficients @ root @ root.T @ basis.coefficients.T  # (d + 1, d + 1)
         inverse = _inverse(lower, cloud)
         down_dated = dsyrk(-smoothing, inverse_T @ root, smoothing, inverse, lower=True, overwrite_c=True)
-        self._form = _made_symmetric(down_dated)  # (s, s), Q_t = mu H_t
+        self._form = _made_symmetric(down_dated).T  # (s, s), Q_t = mu H_t
 
         # H annihilates affine functions; what rounding leaves of them, the warp adds to every point
-        lost = float(np.abs(self._form @ basis.columns).max() * np.sqrt(len(unit)) / smoothing)
+        lost = float(np.abs(self.apply(basis.columns)).max() * np.sqrt(len(unit)) / smoothing)
         if lost > LOST:
             raise NumericalFailure(
                 f"cloud {cloud.name!r}: rounding leaves an error of {lost:.1g} in its warp at smoothing {smoothing:g}; "
@@ -100,7 +119,7 @@ class DualCloud:
         return None
 
     def apply(self, targets: Array) -> Array:
-        return self._form @ targets
+        return product(self._form, targets)
 
     def diagonal(self) -> Array:
         return np.diagonal(self._form)
@@ -127,8 +146,8 @@ class DualCloud:
 
 
 def _factorise(K: Array, ridge: Array, cloud: Cloud) -> Array:
-    """L of K + diag(ridge) = L L', in the order of LAPACK; what lies above the diagonal is not cleared."""
-    matrix = K.copy().T  # K is symmetric, and its transpose is in the order of LAPACK
+    """L of K + diag(ridge) = L L', in place of K; what lies above the diagonal is not cleared."""
+    matrix = K.T  # K is symmetric, and its transpose is in the order of LAPACK
     matrix[np.diag_indices_from(matrix)] += ridge
     lower, info = dpotrf(matrix, lower=True, clean=False, overwrite_a=True)
     if info:
@@ -151,16 +170,19 @@ def _made_symmetric(lower: Array) -> Array:
     """A matrix with what lies below the diagonal copied above it, in place and in blocks that fit a cache."""
     for i in range(0, len(lower), BLOCK):
         here, below = slice(i, i + BLOCK), slice(i + BLOCK, None)
-        corner = np.tril(lower[here, here])
-        lower[here, here] = corner + np.tril(corner, -1).T
+        corner = lower[here, here]
+        np.copyto(corner.T, corner, where=_below_diagonal(len(corner)))
         lower[here, below] = lower[below, here].T
     return lower
 
 
+@cache
+def _below_diagonal(size: int) -> BoolArray:
+    return np.tri(size, k=-1, dtype=bool)
+
+
 def _require_positive(kernel: Kernel, K: Array, cloud: Cloud) -> None:
     """A kernel that somebody brought must be positive definite, or the cost has no minimum."""
-    if kernel in KERNELS.values():
-        return
     if not np.isfinite(K).all():
         raise InvalidSetting(f"kernel: on cloud {cloud.name!r} {np.sum(~np.isfinite(K))} of its values are not finite")
     values = np.linalg.eigvalsh(0.5 * (K + K.T))

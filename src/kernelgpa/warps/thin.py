@@ -24,7 +24,9 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from ..errors import NumericalFailure
 from ..frames import Array, IndexArray, orthonormal_affine
 from ..kernels import Kernel, gram
+from ..memory import room
 from ..observations import Cloud
+from ..threads import product
 from .base import Factor, KernelPart, Warp, fitted_warp
 
 
@@ -72,7 +74,7 @@ class PreparedThin:
         self.values = np.zeros((len(self.unit), 0))
         if features is not None:
             kernel, centres, sigma, mix = features
-            self.values = gram(kernel, self.unit, centres, sigma) @ mix
+            self.values = product(gram(kernel, self.unit, centres, sigma), mix)
 
     def reduce(self, smoothing: float, weights: Array) -> ThinCloud:
         return ThinCloud(self, smoothing * self.to_unit_energy, weights)
@@ -87,7 +89,7 @@ class ThinCloud:
         affine = orthonormal_affine(prepared.unit, weights, prepared.cloud.frame.rank)
         self._affine = affine.coefficients
         self._rank, q = affine.columns.shape[1], prepared.values.shape[1]
-        self._basis = np.empty((len(weights), self._rank + q))
+        self._basis = room(len(weights), self._rank + q)
         T, free = self._basis[:, : self._rank], self._basis[:, self._rank :]
         T[:] = affine.columns
         np.multiply(prepared.values, root, out=free)
@@ -96,7 +98,7 @@ class ThinCloud:
         free -= T @ (T.T @ free)  # twice, so that Q_t 1 = 0 to the last digit
         self._lower = np.zeros((0, 0))
         if q:
-            self._lower = _factorise(free.T @ free + penalty * np.eye(q), prepared.cloud)
+            self._lower = _factorise(product(free.T, free) + penalty * np.eye(q), prepared.cloud)
             free[:] = solve_triangular(self._lower, free.T, lower=True, check_finite=False).T
         self._basis *= root
 
@@ -111,7 +113,7 @@ class ThinCloud:
         return np.diag(self.weights) - self._basis @ self._basis.T
 
     def apply(self, targets: Array) -> Array:
-        return self.weights[:, None] * targets - self._basis @ (self._basis.T @ targets)
+        return self.weights[:, None] * targets - product(self._basis, product(self._basis.T, targets))
 
     def diagonal(self) -> Array:
         return self.weights - np.einsum("sq,sq->s", self._basis, self._basis)
@@ -122,7 +124,7 @@ class ThinCloud:
         return rows
 
     def fit(self, targets: Array) -> Warp:
-        coordinates = self._basis.T @ targets  # in the orthonormal T, then in the features
+        coordinates = product(self._basis.T, targets)  # in the orthonormal T, then in the features
         affine, part = coordinates[: self._rank], None
         if self._features is not None:
             kernel, centres, sigma, mix = self._features

@@ -1,0 +1,60 @@
+"""Room for matrices.
+
+New memory is handed out by the system page by page as it is first written to, and in a virtual machine that costs
+more than factorising what is written.  Where the system can populate memory at once, it is asked to: for large
+matrices one by one, for small ones in slabs that many share.
+"""
+
+from __future__ import annotations
+
+import mmap
+from threading import Lock
+
+import numpy as np
+
+from .frames import Array
+
+SLAB = 1 << 23  # bytes: matrices that are smaller share one
+LEAST = 1 << 15  # bytes below which the ordinary allocator has room at hand
+ALIGNED = 64
+
+_POPULATE = getattr(mmap, "MAP_POPULATE", None)
+
+
+class _Slab:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._memory = mmap.mmap(-1, 1)
+        self._size = self._used = 0
+
+    def take(self, size: int) -> tuple[mmap.mmap, int]:
+        """Memory, and where in it the room begins.  A slab lives as long as any matrix in it does."""
+        with self._lock:
+            if self._used + size > self._size:
+                self._memory, self._size, self._used = _populated(SLAB), SLAB, 0
+            begin = self._used
+            self._used += -(-size // ALIGNED) * ALIGNED
+            return self._memory, begin
+
+
+_slab = _Slab()
+
+
+def _populated(size: int) -> mmap.mmap:
+    assert _POPULATE is not None
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _POPULATE)
+
+
+def room(*shape: int) -> Array:
+    """A new array with nothing particular in it."""
+    count = int(np.prod(shape))
+    if _POPULATE is None or 8 * count < LEAST:
+        return np.empty(shape)
+    memory, begin = (_populated(8 * count), 0) if 8 * count >= SLAB else _slab.take(8 * count)
+    return np.frombuffer(memory, dtype=np.float64, count=count, offset=begin).reshape(shape)
+
+
+def zeros(*shape: int) -> Array:
+    array = room(*shape)
+    array.fill(0.0)
+    return array
