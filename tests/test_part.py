@@ -58,11 +58,11 @@ def test_what_is_left_is_the_cloud_without_the_rest(form, cloud):
     left = whole.form()[np.ix_(kept, kept)] - part.root.T @ part.root
     assert_allclose(left, alone.form(), rtol=0, atol=1e-9 * np.abs(left).max())
     targets = np.random.default_rng(1).standard_normal((21, cloud.points.shape[1]))
-    expected = alone.fit(targets)(cloud.points[rows])
+    expected = alone.fits([targets])[0](cloud.points[rows])
     assert_allclose(part.to_rest @ targets, expected, rtol=0, atol=1e-8)
     complete = np.empty_like(cloud.points)
     complete[part.kept], complete[rows] = targets, expected
-    assert_allclose(whole.fit(complete)(cloud.points), alone.fit(targets)(cloud.points), rtol=0, atol=1e-8)
+    assert_allclose(whole.fits([complete])[0](cloud.points), alone.fits([targets])[0](cloud.points), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("form", ["affine", "dual", "thin"])
@@ -90,7 +90,7 @@ def test_leave_one_out_residuals_are_those_of_refitting(form, cloud):
     closed = leave_one_out(reduce(cloud), targets)
     for j in range(25):
         kept = np.arange(25) != j
-        refitted = reduce(cloud.only(kept, np.cumsum(kept) - 1)).fit(targets[kept])
+        refitted = reduce(cloud.only(kept, np.cumsum(kept) - 1)).fits([targets[kept]])[0]
         assert_allclose(closed[j], targets[j] - refitted(cloud.points[[j]])[0], rtol=0, atol=1e-8)
 
 

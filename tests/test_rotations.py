@@ -123,7 +123,7 @@ def random_form(n, d, rank, rng):
 
 
 def rigid_form(points):
-    return RigidSystem(Observations.from_array(points)).operator
+    return RigidSystem(Observations.from_array(points).together).operator
 
 
 def chain(n, d, overlap, seed=0):

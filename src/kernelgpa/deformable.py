@@ -78,7 +78,7 @@ class DeformableGPA(GPA):
             spectrum = self._spectrum(last.restricted.at(scene.part), last.form)
             last = replace(last, solution=replace(last.solution, spectrum=spectrum))
         places = last.solution.gauge.map
-        warps = [cloud.fit(places[cloud.seen]) for cloud in last.reduced]
+        warps = [cloud.fits([places[cloud.seen]])[0] for cloud in last.reduced]
         self._keep({**results(scene, last.solution, warps), **_results_of(scene, last), "family_": self.family()})
         return Work(last.restricted.at(scene.part), [last.reduced[t] for t in scene.part], last.form)
 
@@ -143,7 +143,7 @@ class DeformableGPA(GPA):
         """
         if self.modes == "auto":
             spectrum = self._spectrum(core, form) if gamma is None else None
-            faithful = faithful_registration(core, form, start, gamma)
+            faithful = faithful_registration(core.together, form, start, gamma)
             return Solution(faithful.gauge, spectrum, faithful)
         spectrum = self._spectrum(core, form)
         modes = None if self.modes == "paper" else int(self.modes)
@@ -166,8 +166,14 @@ class DeformableGPA(GPA):
 
     def _map_without(self, core: Observations, form: Form, left_out: IndexArray) -> Array:
         kept = np.delete(np.arange(len(core.landmarks)), left_out)
-        gamma = None if self.faithful_ is None else self.faithful_.gamma
-        return self.solve(core.select(kept), form, self.gauge_.rotations, gamma).gauge.map
+        start = self.gauge_.rotations
+        if self.faithful_ is None:
+            places = self.solve(core.select(kept), form, start).gauge.map
+        else:
+            places = faithful_registration(core.together.only(kept), form, start, self.faithful_.gamma).gauge.map
+        whole = np.full((len(core.landmarks), core.dimension), np.nan)
+        whole[kept] = places
+        return whole
 
     @abstractmethod
     def family(self) -> Family:
@@ -240,23 +246,22 @@ def _predict(
     predictions: Sequence[Prediction],
 ) -> None:
     """Enter what cloud t says of the landmarks of every fold."""
-    warps, held = [], []
+    wanted, held = [], []
     for part, fold, prediction in zip(parts, folds, predictions, strict=True):
         if part is None:
             continue
-        renumbered = np.delete(np.arange(len(prediction.map) + len(fold)), fold)
-        targets = np.empty_like(cloud.points)
-        targets[part.kept] = prediction.map[np.searchsorted(renumbered, cloud.seen[part.kept])]
+        targets = prediction.map[cloud.seen]
         targets[part.rows] = part.to_rest @ targets[part.kept]
         columns = np.searchsorted(fold, cloud.seen[part.rows])
         prediction.points[t, columns], prediction.spreads[t, columns] = targets[part.rows], part.variance
-        warps.append(reduced.fit(targets))
+        wanted.append(targets)
         held.append((prediction, columns, part.rows))
-    if warps:
+    if wanted:
         which = np.repeat(np.arange(len(held)), [len(rows) for *_, rows in held])
-        jacobians = sensor_jacobians(warps, cloud.points[np.concatenate([rows for *_, rows in held])], which)
-        for w, (prediction, columns, _) in enumerate(held):
-            prediction.jacobians[t, columns] = jacobians[which == w]
+        own = cloud.points[np.concatenate([rows for *_, rows in held])]
+        jacobians = np.split(sensor_jacobians(reduced.fits(wanted), own, which), np.flatnonzero(np.diff(which)) + 1)
+        for (prediction, columns, _), some in zip(held, jacobians, strict=True):
+            prediction.jacobians[t, columns] = some
 
 
 def _results_of(scene: Scene, last: Round) -> dict[str, Any]:

@@ -63,7 +63,9 @@ class RigidGPA(GPA):
         solution = self.solve(kept, self.gauge_.rotations)
         gauge, factors = solution.gauge, solution.factors
         sizes = np.ones(len(core.clouds)) if factors is None else factors
-        prediction = Prediction.empty(gauge.map, len(core.clouds), len(left_out))
+        whole = np.full((len(core.landmarks), core.dimension), np.nan)
+        whole[np.delete(np.arange(len(whole)), left_out)] = gauge.map
+        prediction = Prediction.empty(whole, len(core.clouds), len(left_out))
         for t, warp in enumerate(_motions(kept, sizes, gauge.rotations, gauge.translations)):
             cloud = core.clouds[t]
             _, rows, columns = np.intersect1d(cloud.seen, left_out, assume_unique=True, return_indices=True)

@@ -21,7 +21,7 @@ import numpy as np
 from .forms import Form
 from .frames import Array
 from .gauge import Gauge
-from .observations import Observations
+from .observations import Together
 from .rigid import RigidSystem, registered
 
 LEEWAY = 0.2  # of the rise of the rigid cost that one standard error of the map makes
@@ -41,30 +41,30 @@ class Faithful:
 
 
 def faithful_registration(
-    observations: Observations,
+    together: Together,
     form: Form,
     start: Array,
     gamma: float | None = None,
 ) -> Faithful:
     """The map of eq. 16 with the given gamma, or with gamma by the rule."""
-    system = RigidSystem(observations)
+    system = RigidSystem(together)
     if gamma is None:
-        return _by_the_rule(observations, form, system, start)
+        return _by_the_rule(together, form, system, start)
     priced = system if gamma == 0 else system.penalised(form, gamma)
-    return Faithful(registered(priced, observations, start), gamma, np.nan)
+    return Faithful(registered(priced, together, start), gamma, np.nan)
 
 
-def _by_the_rule(observations: Observations, form: Form, system: RigidSystem, start: Array) -> Faithful:
-    rigid = registered(system, observations, start)
-    weight = observations.weights.sum() / observations.counts.sum()
-    if rigid.cost <= 1e-20 * weight * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
+def _by_the_rule(together: Together, form: Form, system: RigidSystem, start: Array) -> Faithful:
+    rigid = registered(system, together, start)
+    seen, total = int(np.count_nonzero(together.weights)), float(together.weights.sum())
+    if rigid.cost <= 1e-20 * total / seen * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
         return Faithful(rigid, 0.0, 0.0)
-    allowed = LEEWAY * len(observations.landmarks) / observations.counts.sum()
-    gamma = observations.weights.sum() / form.total
+    allowed = LEEWAY * len(together.weights) / seen
+    gamma = total / form.total
     fewest, most = 0.0, LARGEST
     result, tried = Faithful(rigid, 0.0, 0.0), list[tuple[float, float]]()
     for _ in range(ROUNDS):
-        gauge = registered(system.penalised(form, gamma), observations, rigid.rotations)
+        gauge = registered(system.penalised(form, gamma), together, rigid.rotations)
         excess = gauge.cost / rigid.cost - 1
         tried.append((gamma, excess))
         if excess <= allowed:

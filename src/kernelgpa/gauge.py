@@ -23,7 +23,7 @@ from scipy.linalg import sqrtm
 
 from .errors import InvalidSetting
 from .frames import Array, IndexArray
-from .observations import Cloud, Observations
+from .observations import Cloud, Observations, Together
 from .rotations import Ending, climb, nearest
 from .spectral import Spectrum
 
@@ -73,7 +73,9 @@ def fix_gauge(
         mix = Mix(moments, blocks)
         starts = [start] if start is not None else _closed_form_starts(spectrum, observations, rank)
         best = max((climb(mix.operator, first) for first in starts), key=lambda end: end.value)
-        return deliver(X @ mix.matrix(best.rotations), observations, best.rotations, best.iterations, best.ending)
+        return deliver(
+            X @ mix.matrix(best.rotations), observations.together, best.rotations, best.iterations, best.ending
+        )
     if modes is not None:
         raise InvalidSetting(f"scale_method {scale_method!r} belongs to modes='paper'; with more modes use 'refined'")
     if scale_method == "closed-form":
@@ -83,7 +85,7 @@ def fix_gauge(
     else:
         raise InvalidSetting(f"scale_method {scale_method!r} is unknown; use one of {SCALE_METHODS}")
     A, rotations = _right_handed(moments, A)
-    return deliver(X @ A, observations, rotations, 0, None)
+    return deliver(X @ A, observations.together, rotations, 0, None)
 
 
 def moments_of(observations: Observations, X: Array) -> Moments:
@@ -210,7 +212,7 @@ def _right_handed(moments: Moments, A: Array) -> tuple[Array, Array]:
 
 def deliver(
     M: Array,
-    observations: Observations,
+    together: Together,
     rotations: Array,
     iterations: int,
     ending: Ending | None,
@@ -230,7 +232,6 @@ def deliver(
     M = M @ turn.T
     rotations = turn @ rotations
     motions = rotations if factors is None else factors[:, None, None] * rotations
-    together = observations.together
     there = (together.weights.T @ M) / together.mass[:, None]  # (n, d)
     translations = there - np.einsum("ted,td->te", motions, together.means)
     off = together.centred @ np.swapaxes(motions, 1, 2)

@@ -75,6 +75,13 @@ class Together:
         """The weight of each cloud."""
         return self.weights.sum(axis=0)
 
+    def only(self, landmarks: IndexArray) -> Together:
+        """The same clouds at some landmarks, centred there."""
+        weights, centred = self.weights[landmarks], self.centred[:, landmarks]
+        moved = np.einsum("mn,nmd->nd", weights, centred) / weights.sum(axis=0)[:, None]
+        centred -= moved[:, None] * (weights.T > 0)[:, :, None]
+        return Together(weights, centred, self.means + moved)
+
     @cached_property
     def moments(self) -> Array:  # (n, d, d)
         """The weighted second moments of each cloud about its centre."""

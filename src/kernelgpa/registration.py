@@ -52,7 +52,7 @@ class Work:
 class Prediction:
     """What a solve without some landmarks makes of them: n clouds, k landmarks left out."""
 
-    map: Array  # of the landmarks kept
+    map: Array  # (m, d) of the landmarks kept, NaN for those left out
     points: Array  # (n, k, d) where the warps take what was left out, NaN where unseen
     jacobians: Array  # (n, k, d, d) of the warps there
     spreads: Array  # (n, k) variance expected of them, in units of a cloud's noise variance; NaN for rigid warps

@@ -32,7 +32,7 @@ from .gauge import (
     fix_gauge,
     moments_of,
 )
-from .observations import Cloud, Observations
+from .observations import Cloud, Observations, Together
 from .rotations import Ending, Operator, climb, nearest
 from .spectral import Spectrum, metric_of, smallest
 from .threads import product
@@ -145,9 +145,10 @@ class RigidSystem:
     The map of any rotations is linear in them, and is solved for once, for the unit motions of every cloud.
     """
 
-    def __init__(self, observations: Observations) -> None:
-        self._shape = (len(observations.clouds), observations.dimension, observations.dimension)
-        self._weights, self._pull = observations.together.weights, observations.together.pull
+    def __init__(self, together: Together) -> None:
+        n, _, d = together.centred.shape
+        self._shape = (n, d, d)
+        self._weights, self._pull = together.weights, together.pull
         self._settle(self._free())
 
     def penalised(self, form: Form, gamma: float) -> RigidSystem:
@@ -204,13 +205,13 @@ class RigidSystem:
 
 def rigid_registration(observations: Observations, start: Array) -> Gauge:
     """The optimum of eq. 15 with s_t = 1, from the given rotations."""
-    return registered(RigidSystem(observations), observations, start)
+    return registered(RigidSystem(observations.together), observations.together, start)
 
 
-def registered(system: RigidSystem, observations: Observations, start: Array) -> Gauge:
+def registered(system: RigidSystem, together: Together, start: Array) -> Gauge:
     """The best rotations of a system, and its map, delivered."""
     end = climb(system.operator, start)
-    return deliver(system.map_of(end.rotations), observations, end.rotations, end.iterations, end.ending)
+    return deliver(system.map_of(end.rotations), together, end.rotations, end.iterations, end.ending)
 
 
 def similarity_registration(observations: Observations, start: Array) -> tuple[Gauge, Array]:
@@ -219,7 +220,7 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
     Sizes are measured against each other only: sum_t s_t^2 |P_t|^2 = sum_t |P_t|^2.  For given
     rotations the best s is the top eigenvector of the clouds' mutual pull.
     """
-    system = RigidSystem(observations)
+    system = RigidSystem(observations.together)
     size = np.sqrt(np.trace(observations.together.moments, axis1=1, axis2=2))
     rotations, factors = start, np.ones(len(size))
     iterations, ending = 0, Ending.LIMIT
@@ -233,7 +234,7 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
             ending = end.ending
             break
     M = system.map_of(factors[:, None, None] * rotations)
-    return deliver(M, observations, rotations, iterations, ending, factors), factors
+    return deliver(M, observations.together, rotations, iterations, ending, factors), factors
 
 
 def _best_factors(system: RigidSystem, rotations: Array, size: Array) -> Array:

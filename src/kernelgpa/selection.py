@@ -29,7 +29,7 @@ from .observations import Observations, as_observations
 from .registration import GPA
 from .scene import Scene, open_scene
 from .threads import blas_threads_for
-from .ties import require_tied
+from .ties import require_tied, surely_tied
 from .warps import PreparedCloud
 
 REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
@@ -107,7 +107,8 @@ def _validated(
         columns = scene.landmarks[fold]
         places = np.ix_(scene.part, columns)
         predictions[places], jacobians[places], spreads[places] = result.points, result.jacobians, result.spreads
-        onto = _similarity(result.map, fitted.map_[np.delete(scene.landmarks, fold)])
+        kept = np.delete(np.arange(len(scene.landmarks)), fold)
+        onto = _similarity(result.map[kept], fitted.map_[scene.landmarks[kept]])
         off = onto(result.points) - fitted.map_[columns]
         squares += float(np.nansum(off**2))
         count += int(np.sum(~np.isnan(off[:, :, 0])))
@@ -156,7 +157,10 @@ def _folds(folds: Folds, scene: Scene) -> list[IndexArray]:
 
 def _require_enough(core: Observations, folds: Sequence[IndexArray]) -> None:
     """Without any fold every cloud must keep its dimensions, and all must stay tied."""
+    sure = surely_tied(core, [np.delete(np.arange(len(core.landmarks)), fold) for fold in folds])
     for i, fold in enumerate(folds):
+        if sure[i]:
+            continue
         rest = core.select(np.delete(np.arange(len(core.landmarks)), fold))
         for whole, cloud in zip(core.clouds, rest.clouds, strict=True):
             if len(cloud.seen) <= core.dimension + 1:

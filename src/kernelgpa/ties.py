@@ -9,12 +9,13 @@ give the cost extra null directions and a wrong map without any other sign.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .errors import WeaklyTied
-from .frames import FLAT, ROUNDING, Array, Frame, IndexArray, frame_of, orthonormal_affine
+from .frames import FLAT, ROUNDING, THIN, Array, BoolArray, Frame, IndexArray, frame_of, orthonormal_affine
 from .observations import Observations
 
 
@@ -37,6 +38,8 @@ class Group:
 
 def require_tied(observations: Observations) -> None:
     """An error that lists the groups unless all clouds are tied."""
+    if surely_tied(observations, [np.arange(len(observations.landmarks))])[0]:
+        return
     groups = tied_groups(observations)
     if len(groups) == 1 or _tied_together(groups):
         return
@@ -51,6 +54,29 @@ def require_tied(observations: Observations) -> None:
         "(one fewer if the clouds are flat); register the groups apart or add common landmarks",
         names,
     )
+
+
+def surely_tied(observations: Observations, parts: Sequence[IndexArray]) -> BoolArray:  # (len(parts),)
+    """Whether the landmarks of each part tie all clouds, found fast; False where that takes a closer look.
+
+    It is sure if those that each cloud shares with the one that sees most are d + 2 or more, and a body.
+    """
+    together = observations.together
+    n, m, d = together.centred.shape
+    seen = together.weights > 0
+    shared = seen & seen[:, [int(np.argmax(seen.sum(axis=0)))]]  # (m, n)
+    among = np.zeros((len(parts), m))
+    for i, part in enumerate(parts):
+        among[i, part] = 1.0
+    values = np.concatenate([np.ones((n, m, 1)), together.centred], axis=2)
+    products = (values[:, :, :, None] * values[:, :, None, :]).reshape(n, m, -1) * shared.T[:, :, None]
+    sums = (among @ np.swapaxes(products, 0, 1).reshape(m, -1)).reshape(len(parts), n, d + 1, d + 1)
+    counts = sums[:, :, 0, 0]
+    enough = counts >= d + 2
+    means = sums[:, :, 0, 1:] / np.maximum(counts, 1)[:, :, None]
+    spread = sums[:, :, 1:, 1:] - counts[:, :, None, None] * means[:, :, :, None] * means[:, :, None, :]
+    squares = np.linalg.eigvalsh(spread)
+    return np.asarray(np.all(enough & (squares[:, :, 0] > THIN**2 * squares[:, :, -1]), axis=1))
 
 
 def tied_groups(observations: Observations) -> list[Group]:

@@ -175,7 +175,7 @@ class ReducedCloud(Protocol):
     def apply(self, targets: Array) -> Array: ...  # (s, c) -> (s, c), Q_t Y
     def diagonal(self) -> Array: ...  # (s,), of Q_t
     def rows(self, some: IndexArray) -> Array: ...  # (b,) -> (b, s), those of Q_t
-    def fit(self, targets: Array) -> Warp: ...  # (s, d) -> the warp with that cost
+    def fits(self, targets: Sequence[Array]) -> list[Warp]: ...  # of (s, d) each: the warps with that cost
     def variance(self, points: Array) -> Array: ...  # (k, d) -> (k,), of the warp, in units of the noise variance
 
 

@@ -11,6 +11,7 @@ The width of the kernel is ``bandwidth`` times the mean distance between the clo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -140,9 +141,12 @@ class DualCloud:
         known = np.einsum("ks,ks->k", k @ self._form, k) / self._smoothing
         return np.maximum(prior + affine - known, 0.0) / self._smoothing
 
-    def fit(self, targets: Array) -> Warp:
-        part = self._kernel_part._replace(weights=self.apply(targets) / self._smoothing)
-        return fitted_warp(self._cloud.frame, self._to_affine @ targets, part)
+    def fits(self, targets: Sequence[Array]) -> list[Warp]:
+        side_by_side = np.hstack(targets)
+        weights = np.split(self.apply(side_by_side) / self._smoothing, len(targets), axis=1)
+        affine = np.split(self._to_affine @ side_by_side, len(targets), axis=1)
+        frame, part = self._cloud.frame, self._kernel_part
+        return [fitted_warp(frame, c, part._replace(weights=w)) for c, w in zip(affine, weights, strict=True)]
 
 
 def _factorise(K: Array, ridge: Array, cloud: Cloud) -> Array:

@@ -16,6 +16,7 @@ annihilates those.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -123,7 +124,10 @@ class ThinCloud:
         rows[np.arange(len(some)), some] += self.weights[some]
         return rows
 
-    def fit(self, targets: Array) -> Warp:
+    def fits(self, targets: Sequence[Array]) -> list[Warp]:
+        return [self._fit(one) for one in targets]
+
+    def _fit(self, targets: Array) -> Warp:
         coordinates = product(self._basis.T, targets)  # in the orthonormal T, then in the features
         affine, part = coordinates[: self._rank], None
         if self._features is not None:
