@@ -19,7 +19,7 @@ from kernelgpa.spectral import RESIDUAL, Spectrum, Uniqueness, factorisation, me
 from kernelgpa.warps import AffineFamily, Factor, KernelFamily, ThinPlateFamily, reduce
 
 EPS = np.finfo(float).eps
-LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Lanczos", "thin: Woodbury and Lanczos"
+LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Krylov", "thin: Woodbury and Krylov"
 SOLVERS = [LAPACK, CHOLESKY, WOODBURY]
 
 THIN = {

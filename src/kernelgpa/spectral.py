@@ -36,11 +36,14 @@ RUNS = 20  # of Lanczos beyond two a wanted vector, then it is given up
 SEED = 20230  # of the start vectors
 ROOM = (20, 80, 320)  # Krylov vectors beyond those wanted: a crowded spectrum needs more to come apart
 RESTARTS = 50
+SPARE = 5  # vectors in a block beyond those wanted
+MOST_BLOCKS = 12
+BLOCK_RESIDUAL = 1e-8  # of an eigenpair of the inverse, as a share
 LANCZOS = 1e-12  # residual, as a share of the eigenvalue
 
 SOLVERS: dict[type, str] = {
-    DenseForm: "dense: Cholesky and Lanczos",
-    ThinForm: "thin: Woodbury and Lanczos",
+    DenseForm: "dense: Cholesky and Krylov",
+    ThinForm: "thin: Woodbury and Krylov",
 }
 
 
@@ -100,9 +103,11 @@ def smallest(
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
     shift = SHIFT * (scaled.diagonal if isinstance(scaled, ThinForm) else np.full(m, top))
     solve = scaled.inverse(1.0, shift, np.zeros((m, 0)), lifted)
-    values, vectors = _lanczos(
-        solve, lambda x: scaled.apply(x) + np.multiply.outer(lifted, lifted @ x), m * top, m, wanted
-    )
+
+    def apply(x: Array) -> Array:
+        return scaled.apply(x) + np.multiply.outer(lifted, lifted @ x)
+
+    values, vectors = _block_krylov(solve, apply, m * top, m, wanted) or _lanczos(solve, apply, m * top, m, wanted)
     # a shift that is not the same for all landmarks lets a trace of the constants in
     vectors = vectors - np.outer(lifted, lifted @ vectors) / (lifted @ lifted)
     return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, SOLVERS[type(scaled)])
@@ -136,6 +141,37 @@ def factorisation(observations: Observations, form: Form, dimension: int) -> Spe
     X = left[:, : observations.dimension + 1]
     values = np.einsum("mk,mk->k", X, form.apply(X))
     return Spectrum(values, X[:, :dimension], float(len(observations.clouds)), dimension, "classical factorisation")
+
+
+def _block_krylov(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> tuple[Array, Array] | None:
+    """The bottom eigenpairs of ``apply`` by a block Krylov method on its (shifted) inverse ``solve``.
+
+    A block as wide as what is wanted and a few more sees repeated eigenvalues, and costs hardly more than one vector
+    where the time goes into reading the inverse.  None where it has not settled after some blocks.
+    """
+    width = wanted + SPARE
+    if width * MOST_BLOCKS > m // 2:
+        return None
+    random = np.random.default_rng(SEED)
+    block = np.linalg.qr(random.standard_normal((m, width)))[0]
+    basis, image = np.zeros((m, 0)), np.zeros((m, 0))
+    before = np.full(wanted, np.inf)
+    for _ in range(MOST_BLOCKS):
+        basis, image = np.hstack([basis, block]), np.hstack([image, solve(block)])
+        projected = basis.T @ image
+        top, mix = eigh(0.5 * (projected + projected.T), subset_by_index=(len(projected) - wanted, len(projected) - 1))
+        found = basis @ mix
+        off = np.linalg.norm(image @ mix - found * top, axis=0)
+        # of the last, which is first here, only the value is wanted: it is as good as the square of the vector
+        allowed = np.where(np.arange(wanted) == 0, np.sqrt(BLOCK_RESIDUAL), BLOCK_RESIDUAL) * top
+        if np.all(off <= allowed) and np.all(np.abs(top - before) <= BLOCK_RESIDUAL * top):
+            ritz = _ritz(solve, apply, found, total, wanted)
+            return (ritz.values, ritz.vectors) if ritz.settled[:-1].all() else None
+        before = top
+        block = image[:, -width:]
+        for _ in range(2):  # twice is enough
+            block = np.linalg.qr(block - basis @ (basis.T @ block))[0]
+    return None
 
 
 def _lanczos(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> tuple[Array, Array]:

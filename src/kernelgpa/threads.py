@@ -47,13 +47,17 @@ def blas_threads_for(rows: int) -> Iterator[None]:
         yield
 
 
-def product(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """a @ b; by SciPy's BLAS where it is large."""
+def product(
+    a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], out: npt.NDArray[np.float64] | None = None
+) -> npt.NDArray[np.float64]:
+    """a @ b; by SciPy's BLAS where it is large.  ``out`` holds its columns one after the other (Fortran order)."""
     if b.ndim < 2 or a.shape[0] * a.shape[1] * b.shape[1] < SPREAD:
-        return np.asarray(a @ b)
-    left, turned_left = _in_order(b.T)
-    right, turned_right = _in_order(a.T)
-    return np.asarray(dgemm(1.0, left, right, trans_a=turned_left, trans_b=turned_right).T)  # (a b)' = b' a'
+        return np.matmul(a, b, out=out)
+    left, turned_left = _in_order(a)
+    right, turned_right = _in_order(b)
+    if out is None:
+        return np.asarray(dgemm(1.0, left, right, trans_a=turned_left, trans_b=turned_right))
+    return np.asarray(dgemm(1.0, left, right, 0.0, out, turned_left, turned_right, overwrite_c=True))
 
 
 def _in_order(matrix: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], bool]:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.linalg.blas import dsyrk, dtrsm
 
 from ..errors import NumericalFailure
 from ..frames import Array, IndexArray, orthonormal_affine
@@ -29,6 +30,8 @@ from ..memory import room
 from ..observations import Cloud
 from ..threads import product
 from .base import Factor, KernelPart, Warp, fitted_warp
+
+ROWS = 4000  # points at a time whose features are computed
 
 
 class Features(NamedTuple):
@@ -66,16 +69,24 @@ def _factorise(normal: Array, cloud: Cloud) -> Array:
 
 
 class PreparedThin:
-    """The features of a cloud at its points."""
+    """The features of a cloud."""
 
     def __init__(self, cloud: Cloud, features: Features | None, to_unit_energy: float = 1.0) -> None:
         self.cloud, self.features = cloud, features
         self.to_unit_energy = to_unit_energy  # what ``smoothing`` is multiplied by
         self.unit = cloud.frame.to_unit(cloud.points)
-        self.values = np.zeros((len(self.unit), 0))
-        if features is not None:
-            kernel, centres, sigma, mix = features
-            self.values = product(gram(kernel, self.unit, centres, sigma), mix)
+
+    @property
+    def width(self) -> int:
+        return 0 if self.features is None else self.features.mix.shape[1]
+
+    def values(self, out: Array) -> None:
+        """The features at the points of the cloud, (s, q), in Fortran order."""
+        if self.features is not None:
+            kernel, centres, sigma, mix = self.features
+            for first in range(0, len(out), ROWS):
+                rows = slice(first, first + ROWS)
+                out[rows] = product(gram(kernel, self.unit[rows], centres, sigma), mix)
 
     def reduce(self, smoothing: float, weights: Array) -> ThinCloud:
         return ThinCloud(self, smoothing * self.to_unit_energy, weights)
@@ -89,18 +100,21 @@ class ThinCloud:
         root = np.sqrt(weights)[:, None]
         affine = orthonormal_affine(prepared.unit, weights, prepared.cloud.frame.rank)
         self._affine = affine.coefficients
-        self._rank, q = affine.columns.shape[1], prepared.values.shape[1]
-        self._basis = room(len(weights), self._rank + q)
+        self._rank, q = affine.columns.shape[1], prepared.width
+        self._basis = room(self._rank + q, len(weights)).T  # in the order of LAPACK, which works in place
         T, free = self._basis[:, : self._rank], self._basis[:, self._rank :]
         T[:] = affine.columns
-        np.multiply(prepared.values, root, out=free)
-        self._overlap = T.T @ free  # (r, q), T' W^(1/2) Phi
+        prepared.values(free)
+        free *= root
+        self._overlap = product(T.T, free)  # (r, q), T' W^(1/2) Phi
         free -= T @ self._overlap
-        free -= T @ (T.T @ free)  # twice, so that Q_t 1 = 0 to the last digit
+        free -= T @ product(T.T, free)  # twice, so that Q_t 1 = 0 to the last digit
         self._lower = np.zeros((0, 0))
         if q:
-            self._lower = _factorise(product(free.T, free) + penalty * np.eye(q), prepared.cloud)
-            free[:] = solve_triangular(self._lower, free.T, lower=True, check_finite=False).T
+            self._lower = _factorise(dsyrk(1.0, free, trans=True, lower=True) + penalty * np.eye(q), prepared.cloud)
+            solved = dtrsm(1.0, self._lower, free, side=True, lower=True, trans_a=True, overwrite_b=True)
+            if not np.may_share_memory(solved, free):
+                free[:] = solved
         self._basis *= root
 
     @property
