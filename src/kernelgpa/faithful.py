@@ -26,6 +26,7 @@ from .rigid import RigidSystem, registered
 
 LEEWAY = 0.2  # of the rise of the rigid cost that one standard error of the map makes
 CLOSE = 0.7  # of the leeway: near enough
+FIRST = 5.0  # gamma that is tried first, in units of (total weight) / tr Q
 ROUNDS = 40
 FARTHEST = np.log(1e3)  # that one guess goes from the last
 LARGEST = 1e12  # gamma beyond this changes nothing
@@ -60,7 +61,7 @@ def _by_the_rule(together: Together, form: Form, system: RigidSystem, start: Arr
     if rigid.cost <= 1e-20 * total / seen * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
         return Faithful(rigid, 0.0, 0.0)
     allowed = LEEWAY * len(together.weights) / seen
-    gamma = total / form.total
+    gamma = FIRST * total / form.total
     fewest, most = 0.0, LARGEST
     result, tried = Faithful(rigid, 0.0, 0.0), list[tuple[float, float]]()
     for _ in range(ROUNDS):

@@ -23,7 +23,7 @@ from scipy.linalg.blas import dsyrk
 
 from .errors import NumericalFailure
 from .frames import Array, IndexArray
-from .memory import room, zeros
+from .memory import made_symmetric, room, zeros
 from .threads import product
 from .warps import ReducedCloud
 from .warps.part import LeftOut
@@ -151,9 +151,14 @@ class ThinForm:
         others = np.column_stack([columns, lifted])
         share = main / self.diagonal
         proportional = bool(np.ptp(share) <= 1e-14 * share[0])
-        products = self._products / share[0] if proportional else self._gram(self.factors**2 / main)
+        products = self._products if proportional else self._gram(self.factors**2 / main)
+        scale_products = scale / share[0] if proportional else scale
         across = np.sqrt(scale) * self._features_of(others / main[:, None])
-        inner = np.block([[scale * products, across], [across.T, others.T @ (others / main[:, None])]])
+        q = self.features
+        inner = room(q + others.shape[1], q + others.shape[1]).T  # in the order of LAPACK, which works in place
+        np.multiply(products, scale_products, out=inner[:q, :q])
+        inner[:q, q:], inner[q:, :q] = across, across.T
+        inner[q:, q:] = others.T @ (others / main[:, None])
         inner[np.diag_indices_from(inner)] -= 1.0
         inner[-1, -1] += 2.0  # what is lifted counts with the other sign
         factor = lu_factor(inner, overwrite_a=True, check_finite=False)
@@ -162,7 +167,6 @@ class ThinForm:
             scaled = (x.T / main).T
             held = np.concatenate([np.sqrt(scale) * self._features_of(scaled), others.T @ scaled])
             moved = lu_solve(factor, held, check_finite=False)
-            q = self.features
             back = np.sqrt(scale) * self._from_features(moved[:q]) + others @ moved[q:]
             return np.asarray(scaled - (back.T / main).T)
 
@@ -177,9 +181,10 @@ class ThinForm:
         total = np.zeros((self.features, self.features), order="F")
         for first in range(0, self.landmarks, ROWS):
             part = slice(first, min(first + ROWS, self.landmarks))
-            rows = np.sqrt(divided[part])[:, None] * self._rows(part)
-            total = dsyrk(1.0, rows, 1.0, total, trans=True, lower=True, overwrite_c=True)
-        return np.asarray(np.tril(total) + np.tril(total, -1).T)
+            rows = self._rows(part)
+            rows *= np.sqrt(divided[part])[:, None]
+            total = dsyrk(1.0, rows.T, 1.0, total, lower=True, overwrite_c=True)
+        return made_symmetric(np.asarray(total))
 
     def _rows(self, part: slice) -> Array:  # the features of all clouds at some landmarks
         rows = np.zeros((part.stop - part.start, self.features))

@@ -22,7 +22,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 FLAT = 1e-8  # a spread below this share of the largest one counts as none
 THIN = 1e-3  # a spread below this share of the largest is not read off second moments
-SAMPLE = 4000  # points from which the mean distance of more is taken
+SAMPLE = 2000  # points from which the mean distance of more than twice as many is taken
 SHEET = 0.2  # a cloud thinner than this share of its next wider axis is a sheet (in 2D a curve)
 ROUNDING = 2.0  # units in the last place of the coordinates that count as none
 
@@ -113,7 +113,7 @@ def orthonormal_affine(
 
 def mean_pairwise_distance(points: Array) -> float:  # (s, d) -> mean over all pairs
     """Of many points the mean over a sample, the same in whatever order they come: every k-th along the widest axis."""
-    if len(points) > SAMPLE:
+    if len(points) > 2 * SAMPLE:
         along = np.argsort((points - points.mean(axis=0)) @ frame_of(points).axes[0], kind="stable")
         points = points[along[np.linspace(0, len(points) - 1, SAMPLE).astype(np.intp)]]
     return float(pdist(points).mean())

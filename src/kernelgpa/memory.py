@@ -8,15 +8,17 @@ matrices one by one, for small ones in slabs that many share.
 from __future__ import annotations
 
 import mmap
+from functools import cache
 from threading import Lock
 
 import numpy as np
 
-from .frames import Array
+from .frames import Array, BoolArray
 
 SLAB = 1 << 23  # bytes: matrices that are smaller share one
 LEAST = 1 << 15  # bytes below which the ordinary allocator has room at hand
 ALIGNED = 64
+BLOCK = 256  # rows and columns copied at a time
 
 _POPULATE = getattr(mmap, "MAP_POPULATE", None)
 
@@ -58,3 +60,18 @@ def zeros(*shape: int) -> Array:
     array = room(*shape)
     array.fill(0.0)
     return array
+
+
+def made_symmetric(lower: Array) -> Array:
+    """A matrix with what lies below the diagonal copied above it, in place and in blocks that fit a cache."""
+    for i in range(0, len(lower), BLOCK):
+        here, below = slice(i, i + BLOCK), slice(i + BLOCK, None)
+        corner = lower[here, here]
+        np.copyto(corner.T, corner, where=_below_diagonal(len(corner)))
+        lower[here, below] = lower[below, here].T
+    return lower
+
+
+@cache
+def _below_diagonal(size: int) -> BoolArray:
+    return np.tri(size, k=-1, dtype=bool)

@@ -23,6 +23,7 @@ from threadpoolctl import ThreadpoolController
 LARGE = 800  # rows from which BLAS threads pay
 SPREAD = 1_000_000  # multiplications from which a product is worth SciPy's threads
 
+Matrix = npt.NDArray[np.float64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -47,20 +48,25 @@ def blas_threads_for(rows: int) -> Iterator[None]:
         yield
 
 
-def product(
-    a: npt.NDArray[np.float64], b: npt.NDArray[np.float64], out: npt.NDArray[np.float64] | None = None
-) -> npt.NDArray[np.float64]:
-    """a @ b; by SciPy's BLAS where it is large.  ``out`` holds its columns one after the other (Fortran order)."""
+def product(a: Matrix, b: Matrix) -> Matrix:
+    """a @ b; by SciPy's BLAS where it is large."""
     if b.ndim < 2 or a.shape[0] * a.shape[1] * b.shape[1] < SPREAD:
-        return np.matmul(a, b, out=out)
+        return np.asarray(a @ b)
     left, turned_left = _in_order(a)
     right, turned_right = _in_order(b)
-    if out is None:
-        return np.asarray(dgemm(1.0, left, right, trans_a=turned_left, trans_b=turned_right))
-    return np.asarray(dgemm(1.0, left, right, 0.0, out, turned_left, turned_right, overwrite_c=True))
+    return np.asarray(dgemm(1.0, left, right, trans_a=turned_left, trans_b=turned_right))
 
 
-def _in_order(matrix: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], bool]:
+def subtract_product(c: Matrix, a: Matrix, b: Matrix) -> None:
+    """c -= a @ b, in place, for c in Fortran order."""
+    left, turned_left = _in_order(a)
+    right, turned_right = _in_order(b)
+    result = dgemm(-1.0, left, right, 1.0, c, turned_left, turned_right, overwrite_c=True)
+    if not np.may_share_memory(result, c):
+        c[:] = result
+
+
+def _in_order(matrix: Matrix) -> tuple[Matrix, bool]:
     """The matrix, or its transpose, in the order of BLAS, so that nothing is copied."""
     return (matrix, False) if matrix.flags.f_contiguous else (matrix.T, True)
 

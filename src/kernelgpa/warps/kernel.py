@@ -13,23 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ..errors import InvalidSetting, NumericalFailure
-from ..frames import Array, BoolArray, IndexArray, farthest_points, mean_pairwise_distance, orthonormal_affine
+from ..frames import Array, IndexArray, farthest_points, mean_pairwise_distance, orthonormal_affine
 from ..kernels import KERNELS, Kernel, gram
-from ..memory import room
+from ..memory import made_symmetric, room
 from ..observations import Cloud
 from ..threads import product
 from .base import KernelPart, PreparedCloud, Warp, fitted_warp
 from .thin import PreparedThin, energy_features
 
 KEPT = 500  # points up to which a cloud's kernel matrix is kept: beyond, new memory costs more than it saves
-BLOCK = 256  # rows and columns copied at a time
 LOST = 1e-5  # error of a warp, as a share of its cloud, that is too much
 
 
@@ -99,7 +98,7 @@ class DualCloud:
         self._affine_variance = basis.coefficients @ root @ root.T @ basis.coefficients.T  # (d + 1, d + 1)
         inverse = _inverse(lower, cloud)
         down_dated = dsyrk(-smoothing, inverse_T @ root, smoothing, inverse, lower=True, overwrite_c=True)
-        self._form = _made_symmetric(down_dated).T  # (s, s), Q_t = mu H_t
+        self._form = made_symmetric(down_dated).T  # (s, s), Q_t = mu H_t
 
         # H annihilates affine functions; what rounding leaves of them, the warp adds to every point
         lost = float(np.abs(self.apply(basis.columns)).max() * np.sqrt(len(unit)) / smoothing)
@@ -168,21 +167,6 @@ def _inverse(lower: Array, cloud: Cloud) -> Array:
     if info:
         raise NumericalFailure(f"cloud {cloud.name!r}: its kernel matrix cannot be inverted; raise smoothing")
     return np.asarray(inverse)
-
-
-def _made_symmetric(lower: Array) -> Array:
-    """A matrix with what lies below the diagonal copied above it, in place and in blocks that fit a cache."""
-    for i in range(0, len(lower), BLOCK):
-        here, below = slice(i, i + BLOCK), slice(i + BLOCK, None)
-        corner = lower[here, here]
-        np.copyto(corner.T, corner, where=_below_diagonal(len(corner)))
-        lower[here, below] = lower[below, here].T
-    return lower
-
-
-@cache
-def _below_diagonal(size: int) -> BoolArray:
-    return np.tri(size, k=-1, dtype=bool)
 
 
 def _require_positive(kernel: Kernel, K: Array, cloud: Cloud) -> None:

@@ -28,10 +28,10 @@ from ..frames import Array, IndexArray, orthonormal_affine
 from ..kernels import Kernel, gram
 from ..memory import room
 from ..observations import Cloud
-from ..threads import product
+from ..threads import in_threads, product, subtract_product
 from .base import Factor, KernelPart, Warp, fitted_warp
 
-ROWS = 4000  # points at a time whose features are computed
+ROWS = 2000  # points at a time whose features are computed
 
 
 class Features(NamedTuple):
@@ -84,9 +84,11 @@ class PreparedThin:
         """The features at the points of the cloud, (s, q), in Fortran order."""
         if self.features is not None:
             kernel, centres, sigma, mix = self.features
-            for first in range(0, len(out), ROWS):
-                rows = slice(first, first + ROWS)
-                out[rows] = product(gram(kernel, self.unit[rows], centres, sigma), mix)
+
+            def fill(rows: slice) -> None:
+                out[rows] = gram(kernel, self.unit[rows], centres, sigma) @ mix
+
+            in_threads(fill, [slice(first, first + ROWS) for first in range(0, len(out), ROWS)])
 
     def reduce(self, smoothing: float, weights: Array) -> ThinCloud:
         return ThinCloud(self, smoothing * self.to_unit_energy, weights)
@@ -107,10 +109,10 @@ class ThinCloud:
         prepared.values(free)
         free *= root
         self._overlap = product(T.T, free)  # (r, q), T' W^(1/2) Phi
-        free -= T @ self._overlap
-        free -= T @ product(T.T, free)  # twice, so that Q_t 1 = 0 to the last digit
         self._lower = np.zeros((0, 0))
         if q:
+            subtract_product(free, T, self._overlap)
+            subtract_product(free, T, product(T.T, free))  # twice, so that Q_t 1 = 0 to the last digit
             self._lower = _factorise(dsyrk(1.0, free, trans=True, lower=True) + penalty * np.eye(q), prepared.cloud)
             solved = dtrsm(1.0, self._lower, free, side=True, lower=True, trans_a=True, overwrite_b=True)
             if not np.may_share_memory(solved, free):
