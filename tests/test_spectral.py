@@ -355,7 +355,7 @@ def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale,
     form = (
         DenseForm(Q)
         if kind is DenseForm
-        else ThinForm(weights, (Block(np.arange(len(basis)), basis),), np.ones(len(basis)))
+        else ThinForm(weights, (Block(np.arange(len(basis)), weights, basis),), np.ones(len(basis)))
     )
     x = rng.standard_normal((m, 4))
     assert form.landmarks == m

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .forms import Form
+from .forms import Form, ThinForm
 from .frames import Array
 from .gauge import Gauge
 from .observations import Together
@@ -49,6 +49,9 @@ def faithful_registration(
 ) -> Faithful:
     """The map of eq. 16 with the given gamma, or with gamma by the rule."""
     system = RigidSystem(together)
+    stand_in = form.stand_in if isinstance(form, ThinForm) else None
+    if gamma is None and stand_in is not None:  # every try would be a long iteration: the other tells it well enough
+        gamma = _by_the_rule(together, stand_in, system, start).gamma
     if gamma is None:
         return _by_the_rule(together, form, system, start)
     priced = system if gamma == 0 else system.penalised(form, gamma)

@@ -7,7 +7,8 @@ answer the only two questions that are asked of them: Q x, and the inverse of
 
 dense by one Cholesky factorisation; thin by Woodbury, with a system of the size of all features together.  Where
 d is a multiple of the total weights that system holds the same products  B_s' diag^-1 B_t  whatever the scale,
-and they are computed once.
+and they are computed once.  Where the features are too many for that, by conjugate gradients, preconditioned with
+the inverse of a form with few features that stands in for it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lu_factor, lu_solve, solve_triangular
 from scipy.linalg.blas import dsyrk
 
 from .errors import NumericalFailure
@@ -32,6 +33,13 @@ SMALL = 400  # landmarks below which a dense form costs nothing
 MOST_DENSE = 5000  # landmarks above which features, however many, are kept thin
 FEW = 0.1  # features a cloud, as a share of the landmarks, that are added up by one product
 ROWS = 2000  # landmarks at a time in products of features
+MOST_FEATURES = 6000  # of all clouds together that Woodbury takes
+KEPT_SHARE = 0.3  # of a direction's weight that the features explain: directions with less are left out of a stand-in
+SPARE = 20  # random directions beyond those that may be kept
+POWERS = 2  # of the random directions
+SEED = 20231
+SOLVED = 1e-11  # residual of conjugate gradients, as a share of the right-hand side
+MOST_STEPS = 300
 
 Apply = Callable[[Array], Array]  # (m, c) -> (m, c)
 
@@ -93,9 +101,10 @@ class DenseForm:
 
 @dataclass(frozen=True)
 class Block:
-    """The features of one cloud."""
+    """One cloud:  diag(weights) - basis basis'."""
 
     seen: IndexArray  # (s,)
+    weights: Array  # (s,)
     basis: Array  # (s, q)
 
 
@@ -136,8 +145,8 @@ class ThinForm:
 
     def rescaled(self, factors: Array) -> ThinForm:
         again = ThinForm(self.weights, self.blocks, self.factors * factors)
-        if "_products" in self.__dict__:
-            again.__dict__["_products"] = self._products
+        if self.stand_in is None:
+            again.__dict__["_products"] = self._products  # which the first that asks has computed for all
         return again
 
     def dense(self) -> DenseForm:
@@ -146,7 +155,46 @@ class ThinForm:
         matrix[np.diag_indices_from(matrix)] += self.weights
         return DenseForm(matrix)
 
+    @cached_property
+    def stand_in(self) -> ThinForm | None:
+        """A form near this one with few features, where these are too many for Woodbury; else None.
+
+        B_t B_t' summed over the clouds, in units of the weights, has eigenvalues from 0 to 1, and they add up to the
+        features of one cloud.  So those above a half are fewer than two clouds have; they and their vectors, found from
+        a random block, are kept.  On what is left out the two forms differ by less than a factor of two.
+        """
+        if self.features <= MOST_FEATURES:
+            return None
+        root = np.sqrt(self.weights)[:, None]
+        plain = ThinForm(self.weights, self.blocks, np.ones(self.landmarks))
+
+        def explained(x: Array) -> Array:
+            return x - plain.apply(x / root) / root
+
+        width = 2 * max(block.basis.shape[1] for block in self.blocks) + SPARE
+        random = np.random.default_rng(SEED).standard_normal((self.landmarks, min(width, self.landmarks // 2)))
+        space = random
+        for _ in range(POWERS):
+            space = np.linalg.qr(explained(space))[0]
+        image = explained(space)
+        shares, mix = eigh(space.T @ image)
+        kept = shares > KEPT_SHARE
+        basis = root * product(space, mix[:, kept] * np.sqrt(np.minimum(shares[kept], 1.0)))
+        everything = np.arange(self.landmarks)
+        return ThinForm(self.weights, (Block(everything, self.weights, basis),), self.factors)
+
     def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
+        if self.stand_in is None:
+            return self._woodbury(scale, diagonal, columns, lifted)
+        precondition = self.stand_in.inverse(scale, diagonal, columns, lifted)
+
+        def apply(x: Array) -> Array:
+            image = scale * self.apply(x) + (diagonal * x.T).T
+            return np.asarray(image - columns @ (columns.T @ x) + np.multiply.outer(lifted, lifted @ x))
+
+        return lambda x: conjugate_gradients(apply, precondition, x)
+
+    def _woodbury(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
         main = scale * self.diagonal + diagonal
         others = np.column_stack([columns, lifted])
         share = main / self.diagonal
@@ -210,9 +258,34 @@ class ThinForm:
         return np.asarray((self.factors * image.T).T)
 
 
+def conjugate_gradients(apply: Apply, precondition: Apply, right: Array) -> Array:
+    """x with apply(x) = right, for all columns at once."""
+    columns = right.reshape(len(right), -1)
+    x, residual = np.zeros_like(columns), columns.copy()
+    target = SOLVED * np.linalg.norm(columns, axis=0)
+    direction = np.zeros_like(columns)
+    energy = np.ones(columns.shape[1])
+    for _ in range(MOST_STEPS):
+        if np.all(np.linalg.norm(residual, axis=0) <= target):
+            return x.reshape(right.shape)
+        preconditioned = precondition(residual)
+        renewed = np.einsum("mc,mc->c", residual, preconditioned)
+        direction = preconditioned + direction * (renewed / energy)
+        energy = np.where(renewed > 0, renewed, 1.0)
+        image = apply(direction)
+        bend = np.einsum("mc,mc->c", direction, image)
+        step = np.divide(renewed, bend, out=np.zeros_like(bend), where=bend > 0)
+        x += step * direction
+        residual -= step * image
+    raise NumericalFailure(
+        f"the map did not settle in {MOST_STEPS} steps of conjugate gradients; raise smoothing, or use fewer "
+        "inducing points"
+    )
+
+
 def form_of(weights: Array, basis: Array) -> Form:
     """diag(weights) - basis basis'"""
-    thin = ThinForm(weights, (Block(np.arange(len(weights)), basis),), np.ones(len(weights)))
+    thin = ThinForm(weights, (Block(np.arange(len(weights)), weights, basis),), np.ones(len(weights)))
     return thin.dense() if _small_or_full(len(weights), basis.shape[1]) else thin
 
 
@@ -251,7 +324,7 @@ def _thin(clouds: Sequence[ReducedCloud], landmarks: int) -> ThinForm:
         factor = cloud.factor()
         if factor is not None:
             weights[cloud.seen] += factor.weights
-            blocks.append(Block(cloud.seen, factor.basis))
+            blocks.append(Block(cloud.seen, factor.weights, factor.basis))
     return ThinForm(weights, tuple(blocks), np.ones(landmarks))
 
 
@@ -306,5 +379,5 @@ def _thin_without(
             basis = solve_triangular(lower, basis.T, lower=True, check_finite=False).T
         seen = renumbered[cloud.seen[rows]]
         weights[seen] += factor.weights[rows]
-        blocks.append(Block(seen, basis))
+        blocks.append(Block(seen, factor.weights[rows], basis))
     return ThinForm(weights, tuple(blocks), np.ones(len(kept)))

@@ -16,13 +16,14 @@ which has the constants moved to the top (S <= n).  The eigenvalues are recomput
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, lobpcg
 
 from .errors import InvalidObservations, NumericalFailure
 from .forms import SMALL, Apply, DenseForm, Form, ThinForm
@@ -39,6 +40,8 @@ RESTARTS = 50
 SPARE = 5  # vectors in a block beyond those wanted
 MOST_BLOCKS = 12
 BLOCK_RESIDUAL = 1e-8  # of an eigenpair of the inverse, as a share
+MOST_BLOCK_STEPS = 60
+ROUGH = 1e-3  # residual of an eigenvector by LOBPCG, as a share of the next eigenvalue
 LANCZOS = 1e-12  # residual, as a share of the eigenvalue
 
 SOLVERS: dict[type, str] = {
@@ -101,6 +104,9 @@ def smallest(
     if isinstance(scaled, DenseForm) and (m <= SMALL or wanted > m // 4):
         values, vectors = _bottom_of(scaled.matrix + np.outer(lifted, lifted), wanted)
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
+    if isinstance(scaled, ThinForm) and scaled.stand_in is not None:
+        values, vectors = _preconditioned(scaled, scaled.stand_in, lifted, dimension, modes, top)
+        return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "thin: LOBPCG")
     shift = SHIFT * (scaled.diagonal if isinstance(scaled, ThinForm) else np.full(m, top))
     solve = scaled.inverse(1.0, shift, np.zeros((m, 0)), lifted)
 
@@ -141,6 +147,36 @@ def factorisation(observations: Observations, form: Form, dimension: int) -> Spe
     X = left[:, : observations.dimension + 1]
     values = np.einsum("mk,mk->k", X, form.apply(X))
     return Spectrum(values, X[:, :dimension], float(len(observations.clouds)), dimension, "classical factorisation")
+
+
+def _preconditioned(
+    form: ThinForm, stand_in: ThinForm, lifted: Array, dimension: int, modes: int, top: float
+) -> tuple[Array, Array]:
+    """The bottom by a preconditioned block method, begun and preconditioned with the form that stands in."""
+    m, wanted = form.landmarks, modes + 1
+    begun = smallest(stand_in, dimension, wanted + 2, None, top)
+    constant = (lifted / np.linalg.norm(lifted))[:, None]
+    shift = np.full(m, float(begun.values[0]))
+    precondition = stand_in.inverse(1.0, shift, np.zeros((m, 0)), lifted)
+    with warnings.catch_warnings():  # it warns where it stops before its tolerance; the residual is looked at below
+        warnings.simplefilter("ignore", UserWarning)
+        values, vectors = lobpcg(
+            LinearOperator((m, m), matvec=form.apply, matmat=form.apply),
+            begun.vectors[:, :wanted] - constant @ (constant.T @ begun.vectors[:, :wanted]),
+            M=LinearOperator((m, m), matvec=precondition, matmat=precondition),
+            Y=constant,
+            tol=RESIDUAL * top,
+            maxiter=MOST_BLOCK_STEPS,
+            largest=False,
+        )
+    order = np.argsort(values)
+    values, vectors = values[order], vectors[:, order]
+    off = np.linalg.norm(form.apply(vectors) - vectors * values, axis=0)
+    if np.any(off[:-1] > ROUGH * values[-1]):
+        raise NumericalFailure(
+            f"the eigenvectors did not settle in {MOST_BLOCK_STEPS} steps (residual {off.max():.2g}); raise smoothing"
+        )
+    return values, vectors
 
 
 def _block_krylov(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> tuple[Array, Array] | None:
@@ -229,8 +265,18 @@ class _Ritz(NamedTuple):
 
 
 def _ritz(solve: Apply, apply: Apply, vectors: Array, total: float, wanted: int) -> _Ritz:
-    """The k best eigenpairs in the span of the vectors, cleaned by a step of inverse iteration."""
-    basis = np.linalg.qr(solve(np.linalg.qr(vectors)[0]))[0]
+    """The k best eigenpairs in the span of the vectors, cleaned by a step of inverse iteration.
+
+    The inverse is that of a shifted matrix; where the shift shows, what is left is taken out once more.
+    """
+    found = _projected(apply, np.linalg.qr(solve(np.linalg.qr(vectors)[0]))[0], total, wanted)
+    if not found.settled.all():
+        left = apply(found.vectors) - found.vectors * found.values
+        found = _projected(apply, np.linalg.qr(found.vectors - solve(left))[0], total, wanted)
+    return found
+
+
+def _projected(apply: Apply, basis: Array, total: float, wanted: int) -> _Ritz:
     image = apply(basis)
     projected = basis.T @ image
     values, mix = eigh(0.5 * (projected + projected.T), subset_by_index=(0, wanted - 1))
