@@ -10,9 +10,11 @@ from .errors import (
     KernelGPAWarning,
     NotFitted,
     NumericalFailure,
+    TooLarge,
     WeaklyTied,
 )
 from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from .forecast import Forecast, forecast
 from .observations import Observations
 from .uncertainty import Uncertainty, uncertainty
 from .warps import Warp
@@ -24,6 +26,7 @@ __all__ = [
     "AffineGPA",
     "DegenerateCloud",
     "Finding",
+    "Forecast",
     "InvalidObservations",
     "InvalidSetting",
     "KernelGPA",
@@ -34,10 +37,12 @@ __all__ = [
     "Observations",
     "RigidGPA",
     "Suspicion",
+    "TooLarge",
     "Uncertainty",
     "Warp",
     "WeaklyTied",
     "__version__",
+    "forecast",
     "metrics",
     "selection",
     "simulate",

@@ -13,19 +13,20 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from .diagnosis import Suspicion, suspicions, suspicious_landmarks
-from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning
+from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning, TooLarge
 from .faithful import Faithful, faithful_registration
+from .forecast import Forecast, forecast
 from .forms import Form, accumulate, without
 from .frames import Array, IndexArray
 from .gauge import SCALE_METHODS, Gauge, fix_gauge
 from .names import Name
 from .observations import Cloud, Observations, reweighted
-from .registration import GPA, Prediction, Solution, Work, results
+from .registration import GPA, Prediction, Prepared, Solution, Work, results
 from .rigid import map_rank
 from .robust import MOST_ROUNDS, SETTLED, Annealing, consensus, require_loss
 from .scene import Scene
 from .spectral import Spectrum, Uniqueness, metric_of, smallest
-from .warps import Family, PreparedCloud, ReducedCloud, reduce
+from .warps import Family, ReducedCloud
 from .warps.base import sensor_jacobians
 from .warps.part import LeftOut, leave_one_out, leave_out
 
@@ -33,6 +34,7 @@ HARDLY_TIED = (
     "some clouds share landmarks with the rest that fix an affine map between them hardly better than noise blurs it; "
     "the map of modes='paper' may be wrong: see diagnose(), and use modes='auto'"
 )
+FEW_CENTRES = 400  # inducing points where all points are too many for the memory
 ROUNDING = 1e-6  # of the map's size: residuals below this are those of exact copies
 
 
@@ -55,6 +57,7 @@ class DeformableGPA(GPA):
     n_jobs: int | None
 
     family_: Family
+    smoothing_: float
     spectrum_: Spectrum
     faithful_: Faithful | None
     solved_: IndexArray  # the landmarks that the map was solved from
@@ -62,13 +65,38 @@ class DeformableGPA(GPA):
     residuals_: Array  # (n, m) leave-one-out
     deviations_: Array  # (n, m) the same in units of what is expected of an observation that far from the others
 
-    def prepare(self, scene: Scene) -> list[PreparedCloud]:
-        family = self.family()
+    def prepare(self, scene: Scene) -> Prepared:
+        family = self._within_memory(self.family(), scene)
         # threads: the work is in BLAS, which lets go of the interpreter
         tasks = (delayed(family.prepare)(cloud) for cloud in scene.restricted.clouds)
-        return list(Parallel(n_jobs=self.n_jobs, prefer="threads")(tasks))
+        return Prepared(family, list(Parallel(n_jobs=self.n_jobs, prefer="threads")(tasks)))
 
-    def fit_scene(self, scene: Scene, prepared: Sequence[PreparedCloud]) -> Work:
+    def _within_memory(self, family: Family, scene: Scene) -> Family:
+        """The family, or a smaller one where it would take more memory than there is."""
+        needed = _forecast(family, scene)
+        if needed.fits:
+            return family
+        smaller = self.smaller(family)
+        if smaller is None:
+            raise TooLarge(f"this fit would take {needed}; use fewer landmarks or clouds, or fewer features a cloud")
+        instead = _forecast(smaller, scene)
+        if not instead.fits:
+            raise TooLarge(
+                f"exact warps would take {needed}; those at {FEW_CENTRES} inducing points {instead}; use fewer "
+                "landmarks or clouds, or a smaller inducing"
+            )
+        warnings.warn(
+            f"exact warps would take {needed}; inducing={FEW_CENTRES} is used instead, {instead}",
+            KernelGPAWarning,
+            stacklevel=4,
+        )
+        return smaller
+
+    def smaller(self, family: Family) -> Family | None:
+        """The same with FEW_CENTRES features a cloud, if that can be."""
+        return None
+
+    def fit_scene(self, scene: Scene, prepared: Prepared) -> Work:
         if self.modes == "paper" and scene.hardly_tied:
             warnings.warn(HARDLY_TIED, KernelGPAWarning, stacklevel=4)
         last = self._round(scene, prepared, scene.restricted, scene.start.gauge.rotations)
@@ -79,25 +107,33 @@ class DeformableGPA(GPA):
             last = replace(last, solution=replace(last.solution, spectrum=spectrum))
         places = last.solution.gauge.map
         warps = [cloud.fits([places[cloud.seen]])[0] for cloud in last.reduced]
-        self._keep({**results(scene, last.solution, warps), **_results_of(scene, last), "family_": self.family()})
+        self._keep(
+            {
+                **results(scene, last.solution, warps),
+                **_results_of(scene, last),
+                "family_": prepared.family,
+                "smoothing_": self.family().smoothing,
+            }
+        )
         return Work(last.restricted.at(scene.part), [last.reduced[t] for t in scene.part], last.form)
 
     def _round(
         self,
         scene: Scene,
-        prepared: Sequence[PreparedCloud],
+        prepared: Prepared,
         restricted: Observations,
         start: Array,
         gamma: float | None = None,
     ) -> Round:
         """One solve with the weights as they stand."""
-        smoothing = self.family().smoothing
-        tasks = (delayed(p.reduce)(smoothing, c.weights) for p, c in zip(prepared, restricted.clouds, strict=True))
+        smoothing = self.family().smoothing  # which may differ from the one that the clouds were prepared with
+        pairs = zip(prepared.clouds, restricted.clouds, strict=True)
+        tasks = (delayed(one.reduce)(smoothing, cloud.weights) for one, cloud in pairs)
         reduced = list(Parallel(n_jobs=self.n_jobs, prefer="threads")(tasks))
         form = accumulate([reduced[t] for t in scene.part], len(restricted.landmarks))
         return Round(restricted, reduced, form, self.solve(restricted.at(scene.part), form, start, gamma))
 
-    def _reweighted_rounds(self, scene: Scene, prepared: Sequence[PreparedCloud], last: Round, loss: str) -> Round:
+    def _reweighted_rounds(self, scene: Scene, prepared: Prepared, last: Round, loss: str) -> Round:
         """Solves with less and less weight on what does not fit, until the weights settle."""
         rounding = ROUNDING * float(last.solution.gauge.scales[0])
         annealing = Annealing(loss, scene.restricted.dimension, rounding)
@@ -211,8 +247,7 @@ class DeformableGPA(GPA):
         self._require_fitted()
         t = self.observations_.cloud_index(cloud)
         restricted = self.scene_.restricted.clouds[t]
-        weighted = replace(restricted, weights=self.weights_[t, self.solved_[restricted.seen]])
-        return reduce(self.family_, weighted)
+        return self.family_.prepare(restricted).reduce(self.smoothing_, self.weights_[t, self.solved_[restricted.seen]])
 
     def check_settings(self) -> None:
         if self.modes not in ("auto", "paper") and (
@@ -230,6 +265,12 @@ class DeformableGPA(GPA):
         if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
             raise InvalidSetting(f"n_jobs is {self.n_jobs!r}; expected None, a positive number, or -1 for all cores")
         self.family()
+
+
+def _forecast(family: Family, scene: Scene) -> Forecast:
+    core = scene.core
+    share = sum(len(cloud.seen) for cloud in core.clouds) / (len(core.clouds) * len(core.landmarks))
+    return forecast(len(core.clouds), len(core.landmarks), core.dimension, family.features(core.dimension), share)
 
 
 def _leave_out(cloud: Cloud, reduced: ReducedCloud, fold: IndexArray) -> LeftOut | None:

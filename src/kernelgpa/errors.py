@@ -35,6 +35,10 @@ class NumericalFailure(KernelGPAError, ArithmeticError):
     """Double precision does not carry this problem."""
 
 
+class TooLarge(KernelGPAError, MemoryError):
+    """A fit would take more memory than there is."""
+
+
 class NotFitted(KernelGPAError, NotFittedError):
     """A result was asked of an estimator that has not been fitted."""
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from .deformable import DeformableGPA
+from .deformable import FEW_CENTRES, DeformableGPA
 from .errors import InvalidSetting
 from .forms import DenseForm, Form
 from .frames import Array, IndexArray
 from .gauge import fix_gauge
 from .kernels import Kernel, as_kernel
 from .observations import Observations
-from .registration import GPA, Prediction, Solution, Work, all_poses, results
+from .registration import GPA, Prediction, Prepared, Solution, Work, all_poses, results
 from .rigid import map_rank, rigid_registration, similarity_registration
 from .scene import Scene
 from .spectral import factorisation
-from .warps import AffineFamily, Family, KernelFamily, PreparedCloud, ThinPlateFamily, Warp
+from .warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, Warp
 from .warps.affine import affine_warp
 
 MOST_CONTROL_POINTS = 25  # an axis: 15,625 in space
@@ -42,10 +43,10 @@ class RigidGPA(GPA):
     def sizes_differ(self) -> bool:  # type: ignore[override]
         return bool(self.scaling)
 
-    def prepare(self, scene: Scene) -> list[PreparedCloud]:
-        return []
+    def prepare(self, scene: Scene) -> Prepared:
+        return Prepared(None, [])
 
-    def fit_scene(self, scene: Scene, prepared: Sequence[PreparedCloud]) -> Work:
+    def fit_scene(self, scene: Scene, prepared: Prepared) -> Work:
         solution = self.solve(scene.core, scene.start.gauge.rotations)
         factors = np.ones(len(scene.observations.clouds))
         if solution.factors is not None:
@@ -168,7 +169,7 @@ class KernelGPA(DeformableGPA):
     bandwidth : sigma of a cloud as a multiple of the mean distance between its points; unit-free.
     smoothing : mu, the price of leaving the affine map; large values give the affine solution.
     modes : "auto", the faithful map; "paper", the published one; or how many eigenvectors to use.
-    inducing : kernels at so many farthest points of each cloud instead of at all.
+    inducing : kernels at so many farthest points of each cloud instead of at all; None: at all while memory lasts.
     robust : "huber", "tukey" or "geman-mcclure": give wrong matches less weight, from solve to solve.
     """
 
@@ -199,6 +200,11 @@ class KernelGPA(DeformableGPA):
             _positive("smoothing", self.smoothing),
             None if self.inducing is None else _whole("inducing", self.inducing, least=1),
         )
+
+    def smaller(self, family: Family) -> Family | None:
+        if isinstance(family, KernelFamily) and family.inducing is None:
+            return replace(family, inducing=FEW_CENTRES)
+        return None
 
 
 def _positive(name: str, value: Any) -> float:

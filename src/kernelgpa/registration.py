@@ -25,7 +25,7 @@ from .rotations import Ending
 from .scene import Scene, open_scene
 from .spectral import Spectrum
 from .threads import blas_threads_for
-from .warps import PreparedCloud, ReducedCloud, Warp
+from .warps import Family, PreparedCloud, ReducedCloud, Warp
 from .warps.inverse import inverse
 
 
@@ -37,6 +37,14 @@ class Solution:
     spectrum: Spectrum | None = None  # None: rigid
     faithful: Faithful | None = None  # None: not the faithful map
     factors: Array | None = None  # (n,) sizes; None: all 1
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the clouds compute once for all values of smoothing and all weights."""
+
+    family: Family | None  # None for rigid warps
+    clouds: Sequence[PreparedCloud]
 
 
 @dataclass(frozen=True)
@@ -147,11 +155,11 @@ class GPA(BaseEstimator, ABC):
         return diagnose(self, points, cloud)
 
     @abstractmethod
-    def prepare(self, scene: Scene) -> list[PreparedCloud]:
+    def prepare(self, scene: Scene) -> Prepared:
         """What the clouds compute once for all values of smoothing and all weights."""
 
     @abstractmethod
-    def fit_scene(self, scene: Scene, prepared: Sequence[PreparedCloud]) -> Work:
+    def fit_scene(self, scene: Scene, prepared: Prepared) -> Work:
         """Register the clouds of a scene."""
 
     @abstractmethod

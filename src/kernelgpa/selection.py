@@ -26,11 +26,10 @@ from .estimators import KernelGPA
 from .frames import Array, IndexArray, regions
 from .metrics import consistency, sensor_residuals
 from .observations import Observations, as_observations
-from .registration import GPA
+from .registration import GPA, Prepared
 from .scene import Scene, open_scene
 from .threads import blas_threads_for
 from .ties import require_tied, surely_tied
-from .warps import PreparedCloud
 
 REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
 
@@ -95,7 +94,7 @@ def cross_validate(
 
 
 def _validated(
-    fitted: GPA, scene: Scene, prepared: Sequence[PreparedCloud], folds: Sequence[IndexArray], n_jobs: int | None
+    fitted: GPA, scene: Scene, prepared: Prepared, folds: Sequence[IndexArray], n_jobs: int | None
 ) -> CrossValidation:
     """Fit, then solve without each fold; folds are landmarks among those that take part."""
     work = fitted.fit_scene(scene, prepared)
@@ -376,7 +375,7 @@ def _trial(
     base: GPA,
     settings: dict[str, Any],
     scene: Scene,
-    prepared: Sequence[PreparedCloud],
+    prepared: Prepared,
     folds: Sequence[IndexArray],
 ) -> Trial:
     begun = time.perf_counter()

@@ -18,6 +18,9 @@ class AffineFamily:
 
     smoothing: float = 0.0  # nothing to smooth
 
+    def features(self, dimension: int) -> int:
+        return 0
+
     def prepare(self, cloud: Cloud) -> PreparedThin:
         return PreparedThin(cloud, None)
 

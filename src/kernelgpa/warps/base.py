@@ -190,6 +190,7 @@ class Family(Protocol):
 
     @property
     def smoothing(self) -> float: ...
+    def features(self, dimension: int) -> int | None: ...  # a cloud; None: as many as it has points
     def prepare(self, cloud: Cloud) -> PreparedCloud: ...
 
 

@@ -41,6 +41,9 @@ class KernelFamily:
     smoothing: float
     inducing: int | None = None  # centres at so many farthest points; None: at every point
 
+    def features(self, dimension: int) -> int | None:
+        return self.inducing
+
     def prepare(self, cloud: Cloud) -> PreparedCloud:
         unit = cloud.frame.to_unit(cloud.points)
         sigma = self.bandwidth * mean_pairwise_distance(unit)

@@ -26,6 +26,9 @@ class ThinPlateFamily:
     control_points: int
     smoothing: float
 
+    def features(self, dimension: int) -> int:
+        return int(self.control_points**dimension)
+
     def prepare(self, cloud: Cloud) -> PreparedThin:
         d = cloud.points.shape[1]
         features = energy_features(ThinPlate(d), control_grid(cloud, self.control_points), 1.0)

@@ -1,0 +1,98 @@
+"""What a fit would take, before it is begun.
+
+Counted are the matrices that are alive at the same time, in numbers of eight bytes, with n clouds that each see s of m
+landmarks, d dimensions and q features a cloud:
+
+    exact                  n s^2 for the clouds, s^2 for the one at work, 2 m^2 for the total and its factor
+    thin, dense total      n s q for the clouds, 2 m^2
+    thin, Woodbury         n s q, and 2 (n q)^2 for the products of all features
+    thin, iterated         n s q, and 6 m q for the form that stands in
+
+each with 8 n m d for the clouds side by side.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import InvalidSetting
+from .forms import MOST_DENSE, MOST_FEATURES, SMALL
+
+WORD = 8
+PROGRAM = 2.5e8  # bytes of the interpreter and its libraries, and what is too small to count
+EXACT = "exact kernel warps: one factorisation a cloud"
+DENSE = "few features a cloud, dense total"
+WOODBURY = "few features a cloud, total by Woodbury"
+ITERATED = "few features a cloud, total by conjugate gradients and LOBPCG"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Peak memory of a fit, the path that would run, and what this machine has left."""
+
+    path: str
+    memory: int  # bytes
+    available: int  # bytes
+
+    @property
+    def fits(self) -> bool:
+        return self.memory <= self.available
+
+    def __str__(self) -> str:
+        return f"{self.memory / 1e9:.2f} GB of {self.available / 1e9:.1f} GB free; {self.path}"
+
+
+def forecast(
+    n: int,
+    m: int,
+    d: int = 3,
+    inducing: int | None = None,
+    seen: float = 1.0,
+) -> Forecast:
+    """Peak memory of a fit of n clouds and m landmarks in d dimensions, and the path that would run.
+
+    inducing : features a cloud: inducing points of KernelGPA, control_points^d of TPSGPA, 0 for AffineGPA; None for
+        exact kernel warps.
+    seen : the share of the landmarks that a cloud sees.
+
+    >>> forecast(10, 2000).path
+    'exact kernel warps: one factorisation a cloud'
+    >>> round(forecast(10, 20_000).memory / 1e9)
+    42
+    >>> forecast(6, 100_000, inducing=400).path
+    'few features a cloud, total by Woodbury'
+    """
+    if n < 1 or m < 1 or d not in (2, 3) or not 0 < seen <= 1 or (inducing is not None and inducing < 0):
+        raise InvalidSetting(
+            f"forecast of {n} clouds, {m} landmarks, dimension {d}, inducing {inducing}, seen {seen}; expected "
+            "positive numbers, dimension 2 or 3 and a share"
+        )
+    s = seen * m
+    together = 8 * n * m * d
+    if inducing is None:
+        path, numbers = EXACT, n * s**2 + s**2 + 2 * m**2
+    else:
+        width = min(inducing, s) + d + 1
+        features = n * width
+        path, rest = ITERATED, 6.0 * m * width
+        if m <= SMALL or (2 * features >= m and m <= MOST_DENSE):
+            path, rest = DENSE, 2.0 * m**2
+        elif features <= MOST_FEATURES:
+            path, rest = WOODBURY, 2.0 * features**2
+        numbers = n * s * width + rest
+    return Forecast(path, int(WORD * (numbers + together) + PROGRAM), available_memory())
+
+
+def available_memory() -> int:
+    """Bytes that a process may still take without harm."""
+    status = Path("/proc/meminfo")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return 1 << 62
