@@ -5,7 +5,7 @@ READY := .venv/.ready
 # two test processes on two cores: more threads each would only wait for one another
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test check clean
+.PHONY: demo test check bench clean
 
 demo: $(READY)
 	$(BIN)/kernelgpa demo
@@ -18,6 +18,9 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python benchmarks/speed.py short
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

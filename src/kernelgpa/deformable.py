@@ -17,10 +17,11 @@ from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning, TooLa
 from .faithful import Faithful, faithful_registration
 from .forecast import Forecast, forecast
 from .forms import Form, accumulate, without
-from .frames import Array, IndexArray
+from .frames import Array, BoolArray, IndexArray
 from .gauge import SCALE_METHODS, Gauge, fix_gauge
 from .names import Name
 from .observations import Cloud, Observations, reweighted
+from .progress import tracked
 from .registration import GPA, Prediction, Prepared, Solution, Work, results
 from .rigid import map_rank
 from .robust import MOST_ROUNDS, SETTLED, Annealing, consensus, require_loss
@@ -129,7 +130,8 @@ class DeformableGPA(GPA):
         smoothing = self.family().smoothing  # which may differ from the one that the clouds were prepared with
         pairs = zip(prepared.clouds, restricted.clouds, strict=True)
         tasks = (delayed(one.reduce)(smoothing, cloud.weights) for one, cloud in pairs)
-        reduced = list(Parallel(n_jobs=self.n_jobs, prefer="threads")(tasks))
+        done = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(tasks)
+        reduced = list(tracked(done, "clouds", len(restricted.clouds)))
         form = accumulate([reduced[t] for t in scene.part], len(restricted.landmarks))
         return Round(restricted, reduced, form, self.solve(restricted.at(scene.part), form, start, gamma))
 
@@ -138,7 +140,7 @@ class DeformableGPA(GPA):
         rounding = ROUNDING * float(last.solution.gauge.scales[0])
         annealing = Annealing(loss, scene.restricted.dimension, rounding)
         given, factors = scene.restricted.weights, np.ones_like(scene.restricted.weights)
-        for _ in range(MOST_ROUNDS):
+        for _ in tracked(range(MOST_ROUNDS), f"robust={loss!r}, at most", MOST_ROUNDS):
             places = last.solution.gauge.map
             posed = posed_observations(scene.core, last.solution.gauge)
             rigid = np.linalg.norm(posed - places, axis=2)
@@ -191,10 +193,13 @@ class DeformableGPA(GPA):
     def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
         """One factorisation of each cloud serves all folds (theory, eq. 17)."""
         clouds = list(zip(work.core.clouds, work.reduced, strict=True))
-        parts = [[_leave_out(cloud, reduced, fold) for fold in folds] for cloud, reduced in clouds]
+        out = np.zeros((len(folds), len(work.core.landmarks)), dtype=bool)
+        for f, fold in enumerate(folds):
+            out[f, fold] = True
+        parts = [[_leave_out(cloud, reduced, fold) for fold in out] for cloud, reduced in clouds]
         solves = zip(without(work.form, work.reduced, parts, folds), folds, strict=True)
         tasks = (delayed(self._map_without)(work.core, form, fold) for form, fold in solves)
-        maps = Parallel(n_jobs=n_jobs, prefer="threads")(tasks)
+        maps = tracked(Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(tasks), "folds", len(folds))
         predictions = [Prediction.empty(one, len(clouds), len(fold)) for one, fold in zip(maps, folds, strict=True)]
         for t, cloud in enumerate(work.core.clouds):
             _predict(cloud, work.reduced[t], parts[t], folds, t, predictions)
@@ -225,7 +230,7 @@ class DeformableGPA(GPA):
         if not isinstance(self.modes, str) and not rank <= self.modes <= m - 2:
             raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {rank} and {m - 2}")
         modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
-        spectrum = smallest(form, rank, modes, *metric_of(core))
+        spectrum = smallest(form, rank, modes, *metric_of(core), values_only=self.modes == "auto")
         if self.modes == "paper" and spectrum.uniqueness is Uniqueness.NO_GAP:
             warnings.warn(spectrum.uniqueness.value, KernelGPAWarning, stacklevel=4)
         return spectrum
@@ -273,8 +278,8 @@ def _forecast(family: Family, scene: Scene) -> Forecast:
     return forecast(len(core.clouds), len(core.landmarks), core.dimension, family.features(core.dimension), share)
 
 
-def _leave_out(cloud: Cloud, reduced: ReducedCloud, fold: IndexArray) -> LeftOut | None:
-    rows = np.flatnonzero(np.isin(cloud.seen, fold))
+def _leave_out(cloud: Cloud, reduced: ReducedCloud, out: BoolArray) -> LeftOut | None:
+    rows = np.flatnonzero(out[cloud.seen])
     return leave_out(reduced, rows) if len(rows) else None
 
 

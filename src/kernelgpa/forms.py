@@ -350,13 +350,13 @@ def without(
 def _dense_without(
     form: DenseForm, clouds: Sequence[ReducedCloud], parts: Sequence[LeftOut | None], kept: IndexArray
 ) -> DenseForm:
-    roots = []
+    root = np.zeros((sum(len(part.rows) for part in parts if part is not None), form.landmarks))
+    first = 0
     for cloud, part in zip(clouds, parts, strict=True):
         if part is not None:
-            root = np.zeros((len(part.rows), form.landmarks))
-            root[:, cloud.seen[part.kept]] = part.root
-            roots.append(root)
-    root = np.concatenate(roots)[:, kept]
+            root[first : first + len(part.rows), cloud.seen[part.kept]] = part.root
+            first += len(part.rows)
+    root = root[:, kept]
     return DenseForm(form.matrix[np.ix_(kept, kept)] - root.T @ root)
 
 

@@ -26,6 +26,7 @@ from .estimators import KernelGPA
 from .frames import Array, IndexArray, regions
 from .metrics import consistency, sensor_residuals
 from .observations import Observations, as_observations
+from .progress import tracked
 from .registration import GPA, Prepared
 from .scene import Scene, open_scene
 from .threads import blas_threads_for
@@ -245,7 +246,7 @@ def tune(
     grid : values for each setting of ``estimator`` (KernelGPA() by default), or a list of (estimator, values)
         pairs to search several families of warps at once.  Every combination is tried; then, ``rounds`` times,
         positive numbers are tried halfway (on a logarithmic scale) between the best and its neighbours.
-    n_jobs : processes that try settings side by side (joblib); None: one.
+    n_jobs : processes that try settings side by side (joblib); None: one.  A terminal shows a bar.
     progress : called with the number of settings tried, the number known to come, and the last trial.
     """
     _require_jobs(n_jobs)
@@ -264,7 +265,9 @@ def tune(
                 tried = [trial.settings for other, trial in trials if other is base]
                 waiting = [(base, settings) for settings in _between(base, best.settings, tried)]
             total = len(trials) + len(waiting)
-            for base, trial in _trials(waiting, scene, tested, n_jobs):
+            for base, trial in tracked(
+                _trials(waiting, scene, tested, n_jobs), f"settings, round {round_}", len(waiting)
+            ):
                 trials.append((base, trial))
                 if progress is not None:
                     progress(len(trials), total, trial)

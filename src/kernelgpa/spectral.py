@@ -92,6 +92,7 @@ def smallest(
     modes: int,  # k eigenvectors, at least d
     density: Array | None = None,  # (m,) D; None: all 1
     top: float | None = None,  # a bound on the largest eigenvalue; None: the trace
+    values_only: bool = False,  # the vectors need not be better than the values ask for
 ) -> Spectrum:
     """The k bottom eigenvectors and k + 1 eigenvalues of the total form."""
     m = form.landmarks
@@ -113,7 +114,8 @@ def smallest(
     def apply(x: Array) -> Array:
         return scaled.apply(x) + np.multiply.outer(lifted, lifted @ x)
 
-    values, vectors = _block_krylov(solve, apply, m * top, m, wanted) or _lanczos(solve, apply, m * top, m, wanted)
+    found = _block_krylov(solve, apply, m * top, m, wanted, values_only)
+    values, vectors = _lanczos(solve, apply, m * top, m, wanted) if found is None else found
     # a shift that is not the same for all landmarks lets a trace of the constants in
     vectors = vectors - np.outer(lifted, lifted @ vectors) / (lifted @ lifted)
     return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, SOLVERS[type(scaled)])
@@ -179,7 +181,9 @@ def _preconditioned(
     return values, vectors
 
 
-def _block_krylov(solve: Apply, apply: Apply, total: float, m: int, wanted: int) -> tuple[Array, Array] | None:
+def _block_krylov(
+    solve: Apply, apply: Apply, total: float, m: int, wanted: int, values_only: bool
+) -> tuple[Array, Array] | None:
     """The bottom eigenpairs of ``apply`` by a block Krylov method on its (shifted) inverse ``solve``.
 
     A block as wide as what is wanted and a few more sees repeated eigenvalues, and costs hardly more than one vector
@@ -199,8 +203,14 @@ def _block_krylov(solve: Apply, apply: Apply, total: float, m: int, wanted: int)
         found = basis @ mix
         off = np.linalg.norm(image @ mix - found * top, axis=0)
         # of the last, which is first here, only the value is wanted: it is as good as the square of the vector
-        allowed = np.where(np.arange(wanted) == 0, np.sqrt(BLOCK_RESIDUAL), BLOCK_RESIDUAL) * top
+        rough = values_only | (np.arange(wanted) == 0)
+        allowed = np.where(rough, np.sqrt(BLOCK_RESIDUAL), BLOCK_RESIDUAL) * top
         if np.all(off <= allowed) and np.all(np.abs(top - before) <= BLOCK_RESIDUAL * top):
+            if values_only:
+                basis = np.linalg.qr(found[:, ::-1])[0]
+                projected = basis.T @ apply(basis)
+                values, mix = eigh(0.5 * (projected + projected.T))
+                return values, basis @ mix
             ritz = _ritz(solve, apply, found, total, wanted)
             return (ritz.values, ritz.vectors) if ritz.settled[:-1].all() else None
         before = top

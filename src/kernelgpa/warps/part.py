@@ -38,7 +38,9 @@ class LeftOut:
 def leave_out(reduced: ReducedCloud, rows: IndexArray) -> LeftOut:
     """What leaving some observations out does to a reduced cloud."""
     Q_B = reduced.rows(rows)
-    kept = np.delete(np.arange(Q_B.shape[1]), rows)
+    staying = np.ones(Q_B.shape[1], dtype=bool)
+    staying[rows] = False
+    kept = np.flatnonzero(staying)
     lower, info = dpotrf(Q_B[:, rows], lower=True)
     if info or np.any(np.diag(lower) ** 2 <= INDISPENSABLE * reduced.weights[rows]):
         raise NumericalFailure(

@@ -107,7 +107,8 @@ class ThinCloud:
         T, free = self._basis[:, : self._rank], self._basis[:, self._rank :]
         T[:] = affine.columns
         prepared.values(free)
-        free *= root
+        if np.any(root != 1):
+            free *= root
         self._overlap = product(T.T, free)  # (r, q), T' W^(1/2) Phi
         self._lower = np.zeros((0, 0))
         if q:
@@ -117,7 +118,8 @@ class ThinCloud:
             solved = dtrsm(1.0, self._lower, free, side=True, lower=True, trans_a=True, overwrite_b=True)
             if not np.may_share_memory(solved, free):
                 free[:] = solved
-        self._basis *= root
+        if np.any(root != 1):
+            self._basis *= root
 
     @property
     def seen(self) -> IndexArray:

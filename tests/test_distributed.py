@@ -1,0 +1,91 @@
+"""On a cluster the result is that of one process, also when a worker dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from functools import partial
+from threading import Timer
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from conftest import scene
+from kernelgpa import AffineGPA, InvalidSetting, KernelGPA, RigidGPA
+
+distributed = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
+kernelgpa_distributed = pytest.importorskip("kernelgpa.distributed")
+
+CLOUDS, LANDMARKS = 220, 30
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def client(cluster):
+    cluster.scale(2)
+    with distributed.Client(cluster) as made:
+        made.wait_for_workers(2, timeout=60)
+        yield made
+
+
+def points():
+    return scene(n=CLOUDS, m=LANDMARKS, hidden=0.2, seed=2, bend=0.05, noise=0.01)[0]
+
+
+def read(folder, t, slowly=0.0):
+    """As a worker reads a cloud from a file."""
+    time.sleep(slowly)
+    cloud = np.load(folder / f"{t}.npy")
+    seen = np.flatnonzero(~np.isnan(cloud[:, 0]))
+    return cloud[seen], seen
+
+
+def saved(folder):
+    for t, cloud in enumerate(points()):
+        np.save(folder / f"{t}.npy", cloud)
+
+
+def assert_same(result, gpa):
+    assert result.landmarks_ == gpa.observations_.landmarks
+    assert_allclose(result.map_, gpa.map_, rtol=0, atol=1e-9 * gpa.scales_[0])
+    assert_allclose(result.eigenvalues_, gpa.eigenvalues_, rtol=1e-8)
+    rotations, translations = result.poses()
+    assert_allclose(rotations, gpa.rotations_, rtol=0, atol=1e-9)
+    assert_allclose(translations, gpa.translations_, rtol=0, atol=1e-8)
+    query = points()[203, :3]
+    assert_allclose(result.transform(query, 203), gpa.transform(query, 203), rtol=0, atol=1e-8 * gpa.scales_[0])
+
+
+@pytest.mark.parametrize("model", [KernelGPA(), AffineGPA(), KernelGPA(modes="paper")], ids=repr)
+def test_a_cluster_gives_what_one_process_gives(model, client, tmp_path):
+    saved(tmp_path)
+    result = kernelgpa_distributed.fit(model, client, [partial(read, tmp_path, t) for t in range(CLOUDS)])
+    assert_same(result, model.fit(points()))
+
+
+def test_a_worker_that_dies_changes_nothing(client, tmp_path):
+    saved(tmp_path)
+    worker = next(iter(client.run(os.getpid).values()))
+    killer = Timer(1.0, os.kill, (worker, signal.SIGKILL))
+    killer.start()
+    sources = [partial(read, tmp_path, t, slowly=0.02) for t in range(CLOUDS)]  # about two seconds on two workers
+    result = kernelgpa_distributed.fit(KernelGPA(), client, sources)
+    killer.join()
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+    assert_same(result, KernelGPA().fit(points()))
+
+
+def test_what_cannot_be_distributed_is_refused(client):
+    for model in (RigidGPA(), KernelGPA(robust="tukey")):
+        with pytest.raises(InvalidSetting, match="robust=None"):
+            kernelgpa_distributed.fit(model, client, [])
