@@ -11,11 +11,14 @@ in the same process; the paper's form is benchmarks/paper_form.py.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import resource
 import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import paper_form
@@ -115,7 +118,7 @@ def figure_tune():
             paper_form.fit(points, bandwidth, smoothing)
     theirs = (time.perf_counter() - begun) / (3 * len(some)) * len(settings) * 21
     grid = {"bandwidth": np.geomspace(0.1, 1.5, 8), "smoothing": np.geomspace(1e-3, 10, 8)}
-    ours = best(lambda: selection.tune(points, grid=grid, folds=20, rounds=0, n_jobs=2), 1)
+    ours = best(lambda: selection.tune(points, grid=grid, folds=20, rounds=0, n_jobs=2), 2)
     row(
         "8 x 8 settings x 20 folds, 60 x 201",
         f"{theirs / ours:.1f} times faster",
@@ -191,22 +194,28 @@ def figure_warp():
 
 
 def figure_rigid():
-    """Rigid registration against the Python packages of the field."""
+    """Rigid registration against the Python packages of the field, and whether the optimum is the same."""
     points = scene(60, 2002)
     ours = best(lambda: RigidGPA(scaling=False).fit(points), 5)
     similar = best(lambda: RigidGPA(scaling=True).fit(points), 5)
     row("rigid 60 x 2002", "", "", f"ours {ms(ours)}", f"with sizes {ms(similar)}")
+    mine = RigidGPA().fit(points)
+    unit = points / np.sqrt(np.sum((points - points.mean(axis=1, keepdims=True)) ** 2, axis=(1, 2), keepdims=True))
+    sized = RigidGPA(scaling=True).fit(unit)
     try:
         import morphops
     except ImportError:
         say("| (morphops is not installed) | | | |")
     else:
-        theirs = best(lambda: morphops.gpa(points), 3)
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints as it goes
+            theirs = best(lambda: morphops.gpa(points), 3)
+            aligned = morphops.gpa(unit)["aligned"]
         row(
             "against morphops (similarities)",
             f"{theirs / similar:.2f} times faster",
             "not slower",
             f"morphops {ms(theirs)}",
+            f"disagreement / ours {disagreement(aligned) / disagreement(sized.transform_clouds(unit)):.8f}",
         )
     try:
         from ktch.landmark import GeneralizedProcrustesAnalysis
@@ -214,14 +223,72 @@ def figure_rigid():
         say("| (ktch is not installed) | | | |")
     else:
         flat = points.reshape(60, -1)
-        for scaling, mine in ((False, ours), (True, similar)):
+        for scaling, mine_time in ((False, ours), (True, similar)):
             theirs = best(lambda s=scaling: GeneralizedProcrustesAnalysis(n_dim=3, scaling=s).fit_transform(flat), 2)
+            model = GeneralizedProcrustesAnalysis(n_dim=3, scaling=scaling)
+            aligned = np.asarray(model.fit_transform((unit if scaling else points).reshape(60, -1))).reshape(60, -1, 3)
+            own = sized.transform_clouds(unit) if scaling else mine.transform_clouds(points)
             row(
                 f"against ktch, scaling={scaling}",
-                f"{theirs / mine:.2f} times faster",
+                f"{theirs / mine_time:.2f} times faster",
                 "not slower",
                 f"ktch {ms(theirs)}",
+                f"disagreement / ours {disagreement(aligned) / disagreement(own):.8f}",
             )
+
+
+def disagreement(clouds):
+    """Squared distance of all clouds from their mean, as a share of their size."""
+    centred = clouds - clouds.mean(axis=1, keepdims=True)
+    return np.sum((centred - centred.mean(axis=0)) ** 2) / np.sum(centred**2)
+
+
+def made(t, landmarks):
+    """A cloud, as a worker would read it from a file."""
+    rng = np.random.default_rng(t)
+    body = np.random.default_rng(0).standard_normal((landmarks, 3)) * [100, 70, 50]
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    turn[:, 0] *= np.linalg.det(turn)
+    bent = body + 4 * np.sin(body / 40 + rng.uniform(0, 2 * np.pi, 3)) + rng.standard_normal((landmarks, 3))
+    return bent @ turn.T, np.arange(landmarks)
+
+
+def client(clouds, landmarks):
+    """A fit on two local workers: seconds, the client's peak memory, and how far the map is from one process's."""
+    from distributed import Client, LocalCluster
+
+    from kernelgpa import distributed
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
+        Client(cluster) as connection,
+    ):
+        connection.run(lambda: sys.path.insert(0, "benchmarks"))
+        begun = time.perf_counter()
+        result = distributed.fit(KernelGPA(), connection, [partial(made, t, landmarks) for t in range(clouds)])
+        seconds = time.perf_counter() - begun
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        alone = KernelGPA().fit([made(t, landmarks) for t in range(clouds)])
+    off = np.abs(result.map_ - alone.map_).max() / alone.scales_[0]
+    say(seconds, memory, off)
+
+
+def figure_dask():
+    """A two-worker local cluster against one process."""
+    found = {}
+    for clouds in (500, 2000):
+        call = f"if __name__ == '__main__': speed.client({clouds}, 300)"  # workers import the main module again
+        code = f"import sys; sys.path.insert(0, 'benchmarks'); import speed\n{call}"
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        found[clouds] = [float(one) for one in out[-3:]]
+    seconds, memory, off = found[2000]
+    row("Dask, 2000 x 300, two workers", f"{off:.0e} from one process", "at most 1e-9", ms(seconds))
+    row(
+        "client memory, 500 and 2000 clouds",
+        f"{found[500][1]:.0f} and {memory:.0f} MB",
+        "independent of the clouds",
+        "",
+    )
 
 
 FIGURES = {
@@ -234,6 +301,7 @@ FIGURES = {
     "rigid": figure_rigid,
     "large": figure_large,
     "many": figure_many,
+    "dask": figure_dask,
 }
 SHORT = ("validate", "clouds", "warp", "rigid")
 
