@@ -20,8 +20,10 @@ from scipy.spatial.distance import cdist
 from .errors import InvalidSetting
 from .frames import Array
 from .memory import room
+from .threads import in_threads
 
-ROWS = 1024  # points at a time whose kernel values stay in the cache
+SPREAD = 1_000_000  # kernel values from which they are worth all cores
+ROWS = 512  # points at a time whose kernel values stay in the cache
 
 
 class Kernel(Protocol):
@@ -219,8 +221,14 @@ def gram(
         out[:] = values
         return out
     squares = room(len(x), len(centres)) if out is None else out
-    cdist(x / sigma, centres / sigma, "sqeuclidean", out=squares)
-    kernel.fill(squares)
+    u, z = x / sigma, centres / sigma
+
+    def fill(rows: slice) -> None:
+        cdist(u[rows], z, "sqeuclidean", out=squares[rows])
+        kernel.fill(squares[rows])
+
+    step = ROWS if squares.size > SPREAD else max(len(x), 1)
+    in_threads(fill, [slice(first, first + step) for first in range(0, len(x), step)])
     return squares
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .forms import Apply, Form, form_of
+from .forms import Apply, DenseForm, Form, form_of
 from .frames import SHEET, Array, IndexArray
 from .gauge import (
     Gauge,
@@ -154,11 +154,15 @@ class RigidSystem:
     def penalised(self, form: Form, gamma: float) -> RigidSystem:
         """The same clouds with the price gamma tr(M' Q M) on the map."""
         priced = copy(self)
+        priced._settle(self._inverse_with(form, gamma))
+        return priced
+
+    def _inverse_with(self, form: Form, gamma: float) -> Apply:
+        """The translations eliminated first, then the map: gamma Q + D - sum_t w_t w_t' / |w_t|, lifted."""
         total = self._weights.sum(axis=1)
         columns = self._weights / np.sqrt(self._weights.sum(axis=0))
         lifted = np.full(len(total), np.sqrt(total.mean() / len(total)))  # the map's own position is free
-        priced._settle(form.inverse(gamma, total, columns, lifted))
-        return priced
+        return form.inverse(gamma, total, columns, lifted)
 
     def _settle(self, settled: Apply) -> None:
         self._places = settled(self._pull)  # (m, n d): the map that each unit motion makes
@@ -167,7 +171,10 @@ class RigidSystem:
 
     def _free(self) -> Apply:
         """(m, c) weighted sums -> (m, c) map points, where each map point is free."""
-        total, n = self._weights.sum(axis=1)[:, None], self._weights.shape[1]
+        m, n = self._weights.shape
+        if m < n:  # the smaller of the two systems
+            return self._inverse_with(DenseForm(np.zeros((m, m))), 0.0)
+        total = self._weights.sum(axis=1)[:, None]
         laplacian = np.diag(self._weights.sum(axis=0)) - self._weights.T @ (self._weights / total)
         # the map's own position is free: lifting the constants fixes it at the origin
         size = np.trace(laplacian)
