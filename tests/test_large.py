@@ -1,0 +1,162 @@
+"""The ways of large data give what the plain ways give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.spatial.distance import pdist
+
+import kernelgpa.forms
+import kernelgpa.ties
+from conftest import random_rotation, scene
+from kernelgpa import KernelGPA, Observations, metrics
+from kernelgpa.errors import NumericalFailure
+from kernelgpa.forms import ThinForm, accumulate, conjugate_gradients
+from kernelgpa.frames import SAMPLE, mean_pairwise_distance
+from kernelgpa.kernels import KERNELS, gram, gram_sum
+from kernelgpa.memory import LEAST, SLAB, made_symmetric, room
+from kernelgpa.threads import SPREAD, in_threads, product, subtract_product
+from kernelgpa.ties import surely_tied, tied_groups
+from kernelgpa.warps import KernelFamily, reduce
+
+EPS = np.finfo(np.float64).eps
+
+
+# -- products, memory, threads --
+
+
+@pytest.mark.parametrize("rows", [7, 300])
+@pytest.mark.parametrize("left", ["C", "F", "slice"])
+@pytest.mark.parametrize("right", ["C", "F"])
+def test_a_product_is_the_product_in_any_order(rows, left, right):
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((rows, 90))
+    a = a[:, 3:] if left == "slice" else np.asarray(a[:, 3:], order=left)
+    b = np.asarray(rng.standard_normal((87, 60)), order=right)
+    assert (rows * 87 * 60 > SPREAD) == (rows == 300)
+    assert_allclose(product(a, b), a @ b, rtol=0, atol=100 * EPS * 87)
+    assert_allclose(product(a, b[:, 0]), a @ b[:, 0], rtol=0, atol=100 * EPS * 87)
+    c = np.asfortranarray(rng.standard_normal((rows, 60)))
+    expected = c - a @ b
+    subtract_product(c, a, b)
+    assert_allclose(c, expected, rtol=0, atol=100 * EPS * 87)
+
+
+@pytest.mark.parametrize("bytes_", [LEAST // 2, 2 * LEAST, SLAB // 2, 2 * SLAB])
+def test_rooms_do_not_overlap_and_can_be_written_to(bytes_):
+    rooms = [room(bytes_ // 64, 8) for _ in range(4)]
+    for i, one in enumerate(rooms):
+        one.fill(float(i))
+    assert all(np.all(one == i) for i, one in enumerate(rooms))
+    assert rooms[0].shape == (bytes_ // 64, 8)
+
+
+@pytest.mark.parametrize("size", [1, 5, 256, 300, 600])
+def test_a_triangle_is_made_symmetric(size):
+    A = np.random.default_rng(0).standard_normal((size, size))
+    lower = np.tril(A)
+    assert np.array_equal(made_symmetric(A.copy()), lower + np.tril(lower, -1).T)
+
+
+def test_work_in_threads_keeps_its_order():
+    assert in_threads(lambda x: x * x, list(range(20))) == [x * x for x in range(20)]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sums_of_kernels_are_those_of_the_matrix(name):
+    rng = np.random.default_rng(0)
+    x, z, weights = rng.standard_normal((2500, 3)), rng.standard_normal((40, 3)), rng.standard_normal((40, 2))
+    K = gram(KERNELS[name], x, z, 0.7)
+    assert_allclose(gram_sum(KERNELS[name], x, z, 0.7, weights), K @ weights, rtol=0, atol=1e-12)
+    out = np.empty_like(K)
+    assert gram(KERNELS[name], x, z, 0.7, out) is out
+    assert np.array_equal(out, K)
+
+
+def test_the_mean_distance_of_a_sample_is_near_that_of_all_in_any_order():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((2 * SAMPLE + 1500, 3)) * [3, 2, 1]
+    sampled = mean_pairwise_distance(points)
+    assert sampled == pytest.approx(pdist(points).mean(), rel=5e-3)
+    assert mean_pairwise_distance(rng.permutation(points)) == pytest.approx(sampled, rel=1e-9)
+
+
+# -- more features than Woodbury takes --
+
+
+def thin_clouds(weighted, hidden=0.2):
+    points, _ = scene(n=12, m=500, hidden=hidden, seed=3, bend=0.1, noise=0.01)
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, (12, 500)) if weighted else None
+    observations = Observations.from_array(points, weights)
+    return observations, [reduce(KernelFamily(KERNELS["gaussian"], 0.4, 0.1, 40), one) for one in observations.clouds]
+
+
+@pytest.fixture
+def iterated(monkeypatch):
+    """Every thin form takes the long way, and none becomes dense."""
+    monkeypatch.setattr(kernelgpa.forms, "SMALL", 10)
+    monkeypatch.setattr(kernelgpa.forms, "MOST_DENSE", 10)
+    return lambda: monkeypatch.setattr(kernelgpa.forms, "MOST_FEATURES", 100)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_conjugate_gradients_solve_what_woodbury_solves(weighted, iterated):
+    observations, clouds = thin_clouds(weighted)
+    total = observations.weights.sum(axis=0)
+    columns = observations.weights.T / np.sqrt(observations.weights.sum(axis=1))
+    lifted = np.full(500, np.sqrt(total.mean() / 500))
+    x = np.random.default_rng(2).standard_normal((500, 4))
+    direct = accumulate(clouds, 500)
+    assert isinstance(direct, ThinForm)
+    assert direct.stand_in is None
+    expected = direct.inverse(5.0, total, columns, lifted)(x)
+    iterated()
+    long_way = accumulate(clouds, 500)
+    assert long_way.stand_in is not None
+    assert long_way.stand_in.features < long_way.features / 3
+    assert_allclose(
+        long_way.inverse(5.0, total, columns, lifted)(x), expected, rtol=0, atol=1e-8 * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize("modes", ["auto", "paper"])
+def test_the_map_of_many_features_is_the_same_both_ways(modes, iterated):
+    points, _ = scene(n=12, m=500, hidden=0.2, seed=3, bend=0.1, noise=0.01)
+    model = KernelGPA(bandwidth=0.4, inducing=40, modes=modes)
+    direct = model.fit(points)
+    size = np.sqrt(np.mean(np.sum(direct.map_**2, axis=1)))
+    values = direct.eigenvalues_
+    iterated()
+    long_way = KernelGPA(bandwidth=0.4, inducing=40, modes=modes).fit(points)
+    assert long_way.spectrum_.solver == "thin: LOBPCG"
+    assert_allclose(long_way.eigenvalues_, values, rtol=1e-4)
+    # the price of the faithful map comes from the form that stands in, so it differs a little
+    assert metrics.map_error(long_way.map_, direct.map_) < (1e-4 if modes == "auto" else 1e-5) * size
+
+
+def test_a_system_that_does_not_settle_says_so():
+    rng = np.random.default_rng(0)
+    A = np.diag(np.geomspace(1e-14, 1, 2000))
+    with pytest.raises(NumericalFailure, match="conjugate gradients"):
+        conjugate_gradients(lambda x: A @ x, lambda x: x, rng.standard_normal((2000, 1)))
+
+
+# -- ties found fast --
+
+
+@given(seed=st.integers(0, 10_000), hidden=st.floats(0.0, 0.8), flat=st.booleans())
+def test_what_is_surely_tied_is_tied(seed, hidden, flat):
+    rng = np.random.default_rng(seed)
+    body = rng.standard_normal((30, 3))
+    if flat:
+        body[:20, 2] = 0.0
+    points = np.stack([body @ random_rotation(3, rng).T for _ in range(4)])
+    points[rng.random((4, 30)) < hidden] = np.nan
+    if np.any(np.sum(~np.isnan(points[:, :, 0]), axis=1) < 4):
+        return
+    observations = Observations.from_array(points)
+    if surely_tied(observations, [np.arange(30)])[0]:
+        assert len(tied_groups(observations)) == 1
