@@ -8,11 +8,13 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from .frames import Array
 from .selection import Tuning
+
+WIDE = 10.0  # scores that differ by more are coloured by their logarithm
 
 
 def clouds(
@@ -63,13 +65,16 @@ def tuning_surface(
     fine = np.isfinite(scores)
     across, up = places.T
     ax.plot(across[~fine], up[~fine], "x", color="0.5")
-    drawn = ax.scatter(across[fine], up[fine], c=scores[fine], s=160, norm=LogNorm(), cmap="viridis_r", linewidths=0)
+    wide = scores[fine].max() > WIDE * scores[fine].min()
+    scale = LogNorm() if wide else Normalize()
+    drawn = ax.scatter(across[fine], up[fine], c=scores[fine], s=160, norm=scale, cmap="viridis_r", linewidths=0)
     best = int(np.argmin(scores))
     ax.scatter(across[best], up[best], s=320, facecolors="none", edgecolors="crimson", linewidths=2)
     ax.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
     ax.margins(0.08)
     label = f" ({unit})" if unit else ""
-    ax.figure.colorbar(drawn, ax=ax, label=f"held-out sensor-frame error{label}")
+    bar = ax.figure.colorbar(drawn, ax=ax, label=f"held-out sensor-frame error{label}", format="%.3g")
+    bar.minorticks_off()
     ax.set_title(f"best: {x} {across[best]:.3g}, {y} {up[best]:.3g}, error {scores[best]:.3g}")
     return ax
 
