@@ -258,3 +258,12 @@ def test_bad_levels_and_rigid_registrations_are_refused():
         known.radius(points[0], 0, 95)
     with pytest.raises(InvalidSetting, match="RigidGPA has no warps that bend"):
         uncertainty(cross_validate(RigidGPA(), points, folds=10))
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e12])
+def test_the_unit_of_the_weights_does_not_hide_wrong_matches(weight):
+    clean = scene(n=10, m=60, hidden=0.0, seed=3, bend=0.02, noise=0.01)[0]
+    wrong, exchanged_ones = exchanged(clean, 0.1)
+    gpa = KernelGPA(smoothing=0.1 * weight, robust="tukey").fit(wrong, weights=np.full(60, weight))
+    assert np.isfinite(gpa.residuals_).all()
+    assert np.all(gpa.weights_[exchanged_ones] < 0.1 * weight)

@@ -71,6 +71,7 @@ def test_what_fits_in_no_way_is_refused_with_the_figures(model, monkeypatch):
 
 
 def test_nonsense_is_not_forecast():
-    for arguments in ((0, 10), (3, 10, 4), (3, 10, 3, -1), (3, 10, 3, None, 0.0)):
-        with pytest.raises(InvalidSetting, match="expected positive numbers"):
+    for arguments in ((0, 10), (3, 10, 4), (3, 10, 3, -1), (3, 10, 3, None, 0.0), (2.5, 10), (3, "a"), (np.nan, 3)):
+        with pytest.raises(InvalidSetting, match=r"forecast of .* expected"):
             forecast(*arguments)
+    assert forecast(np.int32(100_000), np.int32(100_000)).memory > 1e15

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
+from threadpoolctl import threadpool_info
 
 import kernelgpa.forms
 import kernelgpa.ties
@@ -59,6 +62,17 @@ def test_a_triangle_is_made_symmetric(size):
     A = np.random.default_rng(0).standard_normal((size, size))
     lower = np.tril(A)
     assert np.array_equal(made_symmetric(A.copy()), lower + np.tril(lower, -1).T)
+
+
+def test_fits_side_by_side_leave_the_threads_of_blas_as_they_were():
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    points, before = scene(n=4, m=40)[0], threads()
+    with ThreadPoolExecutor(4) as pool:
+        maps = list(pool.map(lambda _: KernelGPA().fit(points).map_, range(24)))
+    assert threads() == before
+    assert all(np.array_equal(one, maps[0]) for one in maps)
 
 
 def test_work_in_threads_keeps_its_order():

@@ -225,6 +225,8 @@ def _folded(gpa: Any) -> list[Finding]:
 def _suspicious(gpa: Any) -> list[Finding]:
     if not hasattr(gpa, "residuals_"):
         return []
+    if np.isnan(gpa.deviations_).all():  # clouds with no more landmarks than their warps need
+        return []
     usual = spread(gpa.deviations_, gpa.observations_.dimension)
     # what lies no farther off than the clouds deform does no harm that deformation does not do
     harmless = HARMLESS * float(np.nanmedian(_rigid_distances(gpa)))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .deformable import DeformableGPA
-from .errors import InvalidSetting
+from .errors import InvalidObservations, InvalidSetting
 from .forms import DenseForm, accumulate
 from .frames import Array
 from .names import Name
@@ -75,6 +75,10 @@ def fit(
     if not isinstance(estimator, DeformableGPA) or estimator.robust is not None:
         raise InvalidSetting("distributed.fit takes AffineGPA, TPSGPA or KernelGPA with robust=None")
     estimator.check_settings()
+    if not isinstance(sources, Sequence) or len(sources) < 2:
+        raise InvalidObservations(
+            "sources: expected a list with a function or a (points, ids) pair for each of 2 clouds or more"
+        )
     parts = [list(sources[first : first + BATCH]) for first in range(0, len(sources), BATCH)]
     read = [client.submit(_read, part, pure=False) for part in parts]
     scene = client.submit(_scene, read, pure=False)

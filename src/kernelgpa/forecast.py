@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 
 from .errors import InvalidSetting
@@ -64,6 +65,12 @@ def forecast(
     >>> forecast(6, 100_000, inducing=400).path
     'few features a cloud, total by Woodbury'
     """
+    whole = [one for one in (n, m, d, inducing) if one is not None]
+    if not all(isinstance(one, Integral) for one in whole) or not isinstance(seen, Real):
+        raise InvalidSetting(
+            f"forecast of {n!r}, {m!r}, {d!r}, {inducing!r}, {seen!r}; expected whole numbers and a share"
+        )
+    n, m, d, inducing = int(n), int(m), int(d), None if inducing is None else int(inducing)  # NumPy's overflow
     if n < 1 or m < 1 or d not in (2, 3) or not 0 < seen <= 1 or (inducing is not None and inducing < 0):
         raise InvalidSetting(
             f"forecast of {n} clouds, {m} landmarks, dimension {d}, inducing {inducing}, seen {seen}; expected "

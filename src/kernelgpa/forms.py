@@ -172,7 +172,9 @@ class ThinForm:
             return x - plain.apply(x / root) / root
 
         width = 2 * max(block.basis.shape[1] for block in self.blocks) + SPARE
-        random = np.random.default_rng(SEED).standard_normal((self.landmarks, min(width, self.landmarks // 2)))
+        random = np.random.default_rng(SEED).standard_normal(
+            (self.landmarks, min(width, self.landmarks // 2, MOST_FEATURES))
+        )
         space = random
         for _ in range(POWERS):
             space = np.linalg.qr(explained(space))[0]

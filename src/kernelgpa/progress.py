@@ -28,18 +28,22 @@ def progress(title: str, total: int, console: Console | None = None) -> Iterator
     if not console.is_terminal or not _shown.acquire(blocking=False):
         yield lambda: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
-    task = bar.add_task(title, total=total)
-    timer = Timer(PATIENCE, bar.start)
-    timer.daemon = True
-    timer.start()
     try:
-        yield lambda: bar.advance(task)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+        task = bar.add_task(title, total=total)
+        timer = Timer(PATIENCE, bar.start)
+        timer.daemon = True
+        try:
+            timer.start()
+            yield lambda: bar.advance(task)
+        finally:
+            try:
+                timer.cancel()
+                timer.join()  # or it might begin to draw after the end
+            finally:
+                bar.stop()
     finally:
-        timer.cancel()
-        timer.join()  # or it might begin to draw after the end
-        bar.stop()
         _shown.release()
 
 

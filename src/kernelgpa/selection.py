@@ -211,13 +211,12 @@ class Tuning:
     def at_edge(self) -> list[str]:
         """Numbers whose best value is the smallest or largest that was tried: the best may lie beyond."""
         mine = [trial.settings for trial in self.trials if trial.model == self.best_trial.model]
-        return [
-            name
-            for name, value in self.settings.items()
-            if _is_number(value)
-            and len({s[name] for s in mine}) > 1
-            and value in (min(s[name] for s in mine), max(s[name] for s in mine))
-        ]
+        edges = []
+        for name, value in self.settings.items():
+            tried = {settings[name] for settings in mine if name in settings and _is_number(settings[name])}
+            if _is_number(value) and len(tried) > 1 and value in (min(tried), max(tried)):
+                edges.append(name)
+        return edges
 
 
 DEFAULT_GRID: dict[str, Sequence[Any]] = {
@@ -304,13 +303,15 @@ def _searches(estimator: GPA | None, grid: Any) -> list[Search]:
 def _checked_search(base: Any, grid: Mapping[str, Any]) -> Search:
     _require_estimator(base)
     known = base.get_params()
-    unknown = sorted(set(grid) - set(known))
+    unknown = sorted(set(grid) - set(known), key=str)
     if unknown:
         raise InvalidSetting(f"grid names {unknown}; {type(base).__name__} has {', '.join(known)}")
+    lists: dict[str, list[Any]] = {}
     for name, values in grid.items():
-        if isinstance(values, str) or not isinstance(values, Iterable) or not len(list(values)):
+        lists[name] = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
+        if not lists[name]:
             raise InvalidSetting(f"grid: {name} is {values!r}; expected a list of values to try")
-    search = clone(base), {name: list(values) for name, values in grid.items()}
+    search = clone(base), lists
     for settings in _combinations(search[1]):
         clone(base).set_params(**settings).check_settings()
     return search

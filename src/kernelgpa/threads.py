@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,23 +29,51 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@cache
-def _all_blas() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")  # looks at every loaded library, once
+class _Limits:
+    """Who asks for single threads at the moment, of all BLAS or of NumPy's own.
+
+    Fits may run side by side in several threads of one process, and the last to leave restores what the first found.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._asking = {"all": 0, "numpy": 0}
+        self._found: list[tuple[Any, int]] = []  # libraries, and the threads they had
+
+    @contextmanager
+    def single(self, which: str) -> Iterator[None]:
+        with self._lock:
+            if not any(self._asking.values()):
+                self._found = [(library, library.get_num_threads()) for library in _libraries()]
+            self._asking[which] += 1
+            self._set()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking[which] -= 1
+                self._set()
+
+    def _set(self) -> None:
+        numpys = [library for library, _ in self._found if "numpy" in library.filepath]
+        own = numpys if len(numpys) < len(self._found) else []  # NumPy's own, where SciPy has another
+        for library, threads in self._found:
+            single = self._asking["all"] or (self._asking["numpy"] and library in own)
+            library.set_num_threads(1 if single else threads)
 
 
 @cache
-def _numpys_blas() -> Any:
-    """NumPy's own, where SciPy has another."""
-    libraries = [library.filepath for library in _all_blas().lib_controllers]
-    own = [path for path in libraries if "numpy" in path]
-    return _all_blas().select(filepath=own if len(own) < len(libraries) else [])
+def _libraries() -> list[Any]:
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)  # looks at every loaded library, once
+
+
+_limits = _Limits()
 
 
 @contextmanager
 def blas_threads_for(rows: int) -> Iterator[None]:
     """Threads that suit matrices of so many rows."""
-    with (_numpys_blas() if rows >= LARGE else _all_blas()).limit(limits=1):
+    with _limits.single("numpy" if rows >= LARGE else "all"):
         yield
 
 
@@ -75,5 +104,5 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
     """The same work on every item, on all cores, with one BLAS thread each; NumPy lets go of the interpreter."""
     if len(items) < 2:
         return [work(item) for item in items]
-    with _all_blas().limit(limits=1), ThreadPoolExecutor(cpu_count()) as pool:
+    with _limits.single("all"), ThreadPoolExecutor(cpu_count()) as pool:
         return list(pool.map(work, items))

@@ -123,7 +123,7 @@ class Uncertainty:
             )
         if weight is None:
             weight = float(np.median(fitted.observations_.clouds[t].weights))
-        if not weight > 0:
+        if not isinstance(weight, Real) or not weight > 0:
             raise InvalidSetting(f"weight is {weight!r}; expected a positive number")
         return noise * (reduced.variance(array) + 1 / weight)
 

@@ -167,6 +167,7 @@ class ReducedCloud(Protocol):
     """One cloud with its warp eliminated: cost(Y) = tr(Y' Q_t Y)."""
 
     weights: Array  # (s,)
+    yardstick: float  # entries of Q_t below rounding of this are none
 
     @property
     def seen(self) -> IndexArray: ...  # (s,)

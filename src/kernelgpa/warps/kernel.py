@@ -100,6 +100,7 @@ class DualCloud:
         self._to_affine = basis.coefficients @ root @ (inverse_T @ root).T  # (d + 1, s)
         self._affine_variance = basis.coefficients @ root @ root.T @ basis.coefficients.T  # (d + 1, d + 1)
         inverse = _inverse(lower, cloud)
+        self.yardstick = smoothing * float(np.diagonal(inverse).max())
         down_dated = dsyrk(-smoothing, inverse_T @ root, smoothing, inverse, lower=True, overwrite_c=True)
         self._form = made_symmetric(down_dated).T  # (s, s), Q_t = mu H_t
 

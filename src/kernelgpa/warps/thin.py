@@ -99,6 +99,7 @@ class ThinCloud:
 
     def __init__(self, prepared: PreparedThin, penalty: float, weights: Array) -> None:
         self._cloud, self._features, self.weights = prepared.cloud, prepared.features, weights
+        self.yardstick = float(weights.max())
         root = np.sqrt(weights)[:, None]
         affine = orthonormal_affine(prepared.unit, weights, prepared.cloud.frame.rank)
         self._affine = affine.coefficients
