@@ -21,8 +21,8 @@ import numpy as np
 from .forms import Form, ThinForm
 from .frames import Array
 from .gauge import Gauge
-from .observations import Together
 from .rigid import RigidSystem, registered
+from .together import Together
 
 LEEWAY = 0.2  # of the rise of the rigid cost that one standard error of the map makes
 CLOSE = 0.7  # of the leeway: near enough

@@ -83,9 +83,8 @@ class DenseForm:
         return DenseForm(factors[:, None] * self.matrix * factors)
 
     def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
-        S = np.multiply(
-            self.matrix, scale, out=room(*self.matrix.shape)
-        ).T  # in the order of LAPACK, which reads and writes its lower triangle alone
+        # in the order of LAPACK, which reads and writes the lower triangle alone
+        S = np.multiply(self.matrix, scale, out=room(*self.matrix.shape)).T
         if columns.shape[1]:
             S = dsyrk(-1.0, columns, 1.0, S, lower=True, overwrite_c=True)
         S = dsyrk(1.0, lifted[:, None], 1.0, S, lower=True, overwrite_c=True)
@@ -160,8 +159,9 @@ class ThinForm:
         """A form near this one with few features, where these are too many for Woodbury; else None.
 
         B_t B_t' summed over the clouds, in units of the weights, has eigenvalues from 0 to 1, and they add up to the
-        features of one cloud.  So those above a half are fewer than two clouds have; they and their vectors, found from
-        a random block, are kept.  On what is left out the two forms differ by less than a factor of two.
+        features of one cloud.  So those above a half are fewer than two clouds have, and are found, with their vectors
+        and some smaller ones, from a random block of that width.  On what is left out the two forms differ by less than
+        a factor of two.
         """
         if self.features <= MOST_FEATURES:
             return None

@@ -23,9 +23,10 @@ from scipy.linalg import sqrtm
 
 from .errors import InvalidSetting
 from .frames import Array, IndexArray
-from .observations import Cloud, Observations, Together
+from .observations import Cloud, Observations
 from .rotations import Ending, climb, nearest
 from .spectral import Spectrum
+from .together import Together
 
 SCALE_METHODS = ("refined", "closed-form", "pairwise")
 

@@ -212,24 +212,25 @@ def gram(
     x: Array,  # (k, d)
     centres: Array,  # (s, d)
     sigma: float,
-    out: Array | None = None,
 ) -> Array:  # (k, s)
-    if not isinstance(kernel, Gaussian):
-        values = kernel.value(cdist(x / sigma, centres / sigma))
-        if out is None:
-            return values
-        out[:] = values
-        return out
-    squares = room(len(x), len(centres)) if out is None else out
+    squares = room(len(x), len(centres))
     u, z = x / sigma, centres / sigma
 
     def fill(rows: slice) -> None:
         cdist(u[rows], z, "sqeuclidean", out=squares[rows])
-        kernel.fill(squares[rows])
+        _turn_into_values(kernel, squares[rows])
 
     step = ROWS if squares.size > SPREAD else max(len(x), 1)
     in_threads(fill, [slice(first, first + step) for first in range(0, len(x), step)])
     return squares
+
+
+def _turn_into_values(kernel: Kernel, squares: Array) -> None:
+    """r^2 to phi(r), in place."""
+    if isinstance(kernel, Gaussian):
+        kernel.fill(squares)
+    else:
+        squares[:] = kernel.value(np.sqrt(squares, out=squares))
 
 
 def gram_sum(

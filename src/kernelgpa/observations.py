@@ -16,6 +16,7 @@ import numpy.typing as npt
 from .errors import DegenerateCloud, InvalidObservations
 from .frames import Array, BoolArray, Frame, IndexArray, finite_rows, frame_of, frozen
 from .names import Name, checked_names, in_order, index_of, listed, refuse_repeats
+from .together import Together
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # beyond them squares and quotients leave double precision
 LEAST_SIZE, MOST_SIZE = 1e-120, 1e120  # of a cloud, likewise
@@ -56,38 +57,6 @@ class Cloud:
             frozen(self.weights[keep][order]),
             self.resolution,
         )
-
-
-@dataclass(frozen=True)
-class Together:
-    """n clouds over m landmarks; zeros where a cloud did not see one."""
-
-    weights: Array  # (m, n)
-    centred: Array  # (n, m, d) points less the centre of weight of their cloud
-    means: Array  # (n, d) the centres of weight
-
-    @cached_property
-    def pull(self) -> Array:  # (m, n d)
-        return (self.weights[:, :, None] * np.swapaxes(self.centred, 0, 1)).reshape(len(self.weights), -1)
-
-    @cached_property
-    def mass(self) -> Array:  # (n,)
-        """The weight of each cloud."""
-        return self.weights.sum(axis=0)
-
-    def only(self, landmarks: IndexArray) -> Together:
-        """The same clouds at some landmarks, centred there."""
-        weights, centred = self.weights[landmarks], self.centred[:, landmarks]
-        moved = np.einsum("mn,nmd->nd", weights, centred) / weights.sum(axis=0)[:, None]
-        centred -= moved[:, None] * (weights.T > 0)[:, :, None]
-        return Together(weights, centred, self.means + moved)
-
-    @cached_property
-    def moments(self) -> Array:  # (n, d, d)
-        """The weighted second moments of each cloud about its centre."""
-        n, m, d = self.centred.shape
-        pull = np.ascontiguousarray(np.swapaxes(self.pull.reshape(m, n, d), 0, 1))
-        return np.asarray(np.swapaxes(self.centred, 1, 2) @ pull)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -32,10 +32,11 @@ from .gauge import (
     fix_gauge,
     moments_of,
 )
-from .observations import Cloud, Observations, Together
+from .observations import Cloud, Observations
 from .rotations import Ending, Operator, climb, nearest
 from .spectral import Spectrum, metric_of, smallest
 from .threads import product
+from .together import Together
 
 SIMILARITY_ROUNDS = 500
 MIRROR_THICKNESS = SHEET**2  # squared spread along the thinnest axis, as a share of that along the next

@@ -1,0 +1,42 @@
+"""All clouds in arrays over all landmarks: what lets one product do the work of a loop over clouds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .frames import Array, IndexArray
+
+
+@dataclass(frozen=True)
+class Together:
+    """n clouds over m landmarks; zeros where a cloud did not see one."""
+
+    weights: Array  # (m, n)
+    centred: Array  # (n, m, d) points less the centre of weight of their cloud
+    means: Array  # (n, d) the centres of weight
+
+    @cached_property
+    def pull(self) -> Array:  # (m, n d)
+        return (self.weights[:, :, None] * np.swapaxes(self.centred, 0, 1)).reshape(len(self.weights), -1)
+
+    @cached_property
+    def mass(self) -> Array:  # (n,)
+        """The weight of each cloud."""
+        return self.weights.sum(axis=0)
+
+    def only(self, landmarks: IndexArray) -> Together:
+        """The same clouds at some landmarks, centred there."""
+        weights, centred = self.weights[landmarks], self.centred[:, landmarks]
+        moved = np.einsum("mn,nmd->nd", weights, centred) / weights.sum(axis=0)[:, None]
+        centred -= moved[:, None] * (weights.T > 0)[:, :, None]
+        return Together(weights, centred, self.means + moved)
+
+    @cached_property
+    def moments(self) -> Array:  # (n, d, d)
+        """The weighted second moments of each cloud about its centre."""
+        n, m, d = self.centred.shape
+        pull = np.ascontiguousarray(np.swapaxes(self.pull.reshape(m, n, d), 0, 1))
+        return np.asarray(np.swapaxes(self.centred, 1, 2) @ pull)
