@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import paper_form
 
-from kernelgpa import KernelGPA, KernelGPAWarning, RigidGPA, metrics, selection
+from kernelgpa import KernelGPA, KernelGPAWarning, RigidGPA, kernels, metrics, selection
 
 
 def say(*words):
@@ -174,6 +174,36 @@ def figure_exact():
         row(f"thin against exact, m = 2000, bandwidth {bandwidth}", f"{off:.1e} relative", "at most 1e-3", "")
 
 
+def figure_stated():
+    """What inducing points are said to miss, against what they miss."""
+    points = scene(6, 2000)
+    for bandwidth in (0.1, 0.25, 0.5):
+        exact = KernelGPA(bandwidth=bandwidth).fit(points)
+        size = np.sqrt(np.mean(np.sum(exact.map_**2, axis=1)))
+        for count in (50, 200, 400):
+            thin = KernelGPA(bandwidth=bandwidth, inducing=count).fit(points)
+            off = metrics.map_error(thin.map_, exact.map_) / size
+            stated = np.sqrt(np.mean(thin.inducing_errors_**2)) / size
+            row(f"bandwidth {bandwidth}, inducing {count}", f"stated {stated:.1e}", "above the true one", f"{off:.1e}")
+
+
+def figure_sparse():
+    """A kernel of compact support, sparse against dense."""
+    for landmarks, bandwidth in ((3000, 0.1), (5000, 0.08)):
+        points = scene(6, landmarks)
+        model = KernelGPA(kernel="wendland", bandwidth=bandwidth)
+        sparse, places = best(lambda: model.fit(points), 2), model.map_  # noqa: B023
+        least, kernels.SPARSE_FROM = kernels.SPARSE_FROM, 10**9
+        dense = best(lambda: model.fit(points), 2)  # noqa: B023
+        kernels.SPARSE_FROM = least
+        off = metrics.map_error(places, model.map_) / np.sqrt(np.mean(np.sum(places**2, axis=1)))
+        work = f"Wendland {bandwidth}, {landmarks} x 6, sparse"
+        row(work, f"{dense / sparse:.1f} times faster than dense", "faster", ms(sparse), f"maps {off:.0e} apart")
+    points = scene(6, 20_000)
+    seconds = best(lambda: KernelGPA(kernel="wendland", bandwidth=0.05).fit(points), 1)
+    row("Wendland 0.05, 20,000 x 6, exact", f"{seconds / product_time():.0f} products", "", ms(seconds))
+
+
 def figure_clouds():
     """A thousand clouds against a hundred."""
     many = scene(1000, 200, 0.3)
@@ -266,7 +296,7 @@ def client(clouds, landmarks):
     from kernelgpa import distributed
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as connection,
     ):
         connection.run(lambda: sys.path.insert(0, "benchmarks"))
@@ -302,6 +332,8 @@ FIGURES = {
     "validate": figure_validate,
     "tune": figure_tune,
     "exact": figure_exact,
+    "stated": figure_stated,
+    "sparse": figure_sparse,
     "clouds": figure_clouds,
     "warp": figure_warp,
     "rigid": figure_rigid,

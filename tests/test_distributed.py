@@ -8,12 +8,13 @@ import time
 from functools import partial
 from threading import Timer
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from conftest import scene
-from kernelgpa import AffineGPA, InvalidSetting, KernelGPA, RigidGPA
+from kernelgpa import AffineGPA, InvalidSetting, KernelGPA, RigidGPA, selection
 
 distributed = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
 kernelgpa_distributed = pytest.importorskip("kernelgpa.distributed")
@@ -24,7 +25,7 @@ CLOUDS, LANDMARKS = 220, 30
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
     ) as made:
         yield made
 
@@ -83,6 +84,17 @@ def test_a_worker_that_dies_changes_nothing(client, tmp_path):
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
     assert_same(result, KernelGPA().fit(points()))
+
+
+def test_settings_are_tried_on_the_workers_through_joblib(client):
+    grid = {"bandwidth": [0.2, 0.5, 1.0], "smoothing": [0.1, 1.0]}
+    some = points()[:12]
+    here = selection.tune(some, KernelGPA(), grid, folds=4, rounds=1)
+    with joblib.parallel_config("dask"):
+        there = selection.tune(some, KernelGPA(), grid, folds=4, rounds=1, n_jobs=-1)
+    assert [trial.settings for trial in there.trials] == [trial.settings for trial in here.trials]
+    assert_allclose([t.sensor_rms for t in there.trials], [t.sensor_rms for t in here.trials], rtol=1e-9)
+    assert_allclose(there.best.map_, here.best.map_, rtol=0, atol=1e-9)
 
 
 def test_what_cannot_be_distributed_is_refused(client):

@@ -17,8 +17,9 @@ import kernelgpa.ties
 from conftest import random_rotation, scene
 from kernelgpa import KernelGPA, Observations, metrics
 from kernelgpa.errors import NumericalFailure
-from kernelgpa.forms import ThinForm, accumulate, conjugate_gradients
+from kernelgpa.forms import ThinForm, accumulate
 from kernelgpa.frames import SAMPLE, mean_pairwise_distance
+from kernelgpa.iterated import conjugate_gradients
 from kernelgpa.kernels import KERNELS, gram, gram_sum
 from kernelgpa.memory import LEAST, SLAB, made_symmetric, room
 from kernelgpa.threads import SPREAD, in_threads, product, subtract_product
@@ -171,3 +172,42 @@ def test_what_is_surely_tied_is_tied(seed, hidden, flat):
     observations = Observations.from_array(points)
     if surely_tied(observations, [np.arange(30)])[0]:
         assert len(tied_groups(observations)) == 1
+
+
+# -- what inducing points may miss --
+
+
+@pytest.mark.parametrize("bandwidth", [0.1, 0.25, 0.6])
+@pytest.mark.parametrize("smoothing", [1e-3, 0.1])
+def test_the_stated_error_of_inducing_points_is_on_the_safe_side(bandwidth, smoothing):
+    points = scene(n=4, m=150, hidden=0.0, bend=0.1, noise=0.01, seed=3)[0]
+    exact = KernelGPA(bandwidth=bandwidth, smoothing=smoothing).fit(points)
+    assert_allclose(exact.inducing_errors_, 0)
+    stated = []
+    for inducing in (10, 40, 120):
+        thin = KernelGPA(bandwidth=bandwidth, smoothing=smoothing, inducing=inducing).fit(points)
+        for t, (one, other) in enumerate(zip(thin.warps_, exact.warps_, strict=True)):
+            off = np.sqrt(np.mean(np.sum((one(points[t]) - other(points[t])) ** 2, axis=1)))
+            assert off <= thin.inducing_errors_[t]
+        stated.append(thin.inducing_errors_.max())
+    assert stated[2] < stated[1]
+    whole = KernelGPA(bandwidth=bandwidth, smoothing=smoothing, inducing=150).fit(points)
+    assert whole.inducing_errors_.max() < 1e-5 * stated[0]
+
+
+def test_the_energy_of_a_warp_is_that_of_the_plain_formula():
+    points = scene(n=4, m=40, hidden=0.0)[0]
+    for model in (KernelGPA(), KernelGPA(inducing=12), KernelGPA(kernel="wendland", bandwidth=0.8)):
+        kernel, centres, sigma, weights = model.fit(points).warps_[0].kernel_part
+        energy = np.trace(weights.T @ gram(kernel, centres, centres, sigma) @ weights)
+        assert_allclose(model.warps_[0].energy, energy, rtol=1e-9)
+
+
+def test_too_few_inducing_points_are_named():
+    points = scene(n=4, m=150, hidden=0.0, bend=0.1, noise=0.01, seed=3)[0]
+    kinds = {
+        count: [finding.kind for finding in KernelGPA(bandwidth=0.15, inducing=count).fit(points).diagnose()]
+        for count in (20, 150)
+    }
+    assert "few inducing points" in kinds[20]
+    assert "few inducing points" not in kinds[150]

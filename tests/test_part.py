@@ -11,7 +11,7 @@ from kernelgpa import Observations
 from kernelgpa.errors import NumericalFailure
 from kernelgpa.kernels import Gaussian
 from kernelgpa.warps import AffineFamily, KernelPart, reduce
-from kernelgpa.warps.kernel import PreparedDual
+from kernelgpa.warps.dual import PreparedDense
 from kernelgpa.warps.part import leave_one_out, leave_out
 from kernelgpa.warps.thin import PreparedThin, energy_features
 
@@ -19,7 +19,7 @@ from kernelgpa.warps.thin import PreparedThin, energy_features
 def dual(cloud, sigma):
     unit = cloud.frame.to_unit(cloud.points)
     part = KernelPart(Gaussian(), unit, sigma, np.zeros((0, unit.shape[1])))
-    return PreparedDual(cloud, part).reduce(0.1, cloud.weights)
+    return PreparedDense(cloud, part).reduce(0.1, cloud.weights)
 
 
 def reducers(cloud):

@@ -266,3 +266,39 @@ def test_the_tuning_surface_is_drawn():
     failed = sum(not np.isfinite(trial.sensor_rms) for trial in tuning.trials)
     assert failed > 0
     assert len(ax.lines[0].get_xdata()) == failed
+
+
+class _KeptHere:
+    """A kernel that cannot leave its process."""
+
+    against = 0
+
+    def value(self, r):
+        return np.exp(-r)
+
+    def slope(self, r):
+        return -np.exp(-r) / np.maximum(r, 1e-12)
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        raise TypeError("stays here")
+
+
+def test_a_kernel_that_cannot_be_sent_to_other_processes_is_named():
+    points = scene(n=4, m=30, hidden=0.0)[0]
+    with pytest.raises(InvalidSetting, match="cannot be sent to other processes"):
+        selection.tune(points, KernelGPA(kernel=_KeptHere()), {"bandwidth": [0.3, 0.5]}, rounds=0, n_jobs=2)
+
+
+def test_more_processes_than_settings_are_not_started():
+    points = scene(n=4, m=30, hidden=0.0)[0]
+    assert len(selection.tune(points, KernelGPA(), {"bandwidth": [0.3]}, rounds=0, n_jobs=10**6).trials) == 1
+
+
+def test_an_array_in_place_of_an_estimator_is_named_in_one_line():
+    points = scene(n=4, m=30, hidden=0.0)[0]
+    with pytest.raises(InvalidSetting, match="expected RigidGPA") as caught:
+        selection.tune(KernelGPA(), points)
+    assert len(str(caught.value)) < 200

@@ -100,6 +100,9 @@ class Made:
     def form(self):
         return 0.5 * (self._form + self._form.T)
 
+    def sparse_kernel(self):
+        return None
+
     def factor(self):
         return self._factor
 

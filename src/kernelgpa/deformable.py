@@ -27,7 +27,7 @@ from .rigid import map_rank
 from .robust import MOST_ROUNDS, SETTLED, Annealing, consensus, require_loss
 from .scene import Scene
 from .spectral import Spectrum, Uniqueness, metric_of, smallest
-from .warps import Family, ReducedCloud
+from .warps import Family, ReducedCloud, Warp
 from .warps.base import sensor_jacobians
 from .warps.part import LeftOut, leave_one_out, leave_out
 
@@ -64,6 +64,7 @@ class DeformableGPA(GPA):
     solved_: IndexArray  # the landmarks that the map was solved from
     weights_: Array  # (n, m) as the last solve used them
     residuals_: Array  # (n, m) leave-one-out
+    inducing_errors_: Array  # (n,) what a warp at inducing points may miss, in the map; 0 where it misses nothing
     deviations_: Array  # (n, m) the same in units of what is expected of an observation that far from the others
 
     def prepare(self, scene: Scene) -> Prepared:
@@ -112,6 +113,7 @@ class DeformableGPA(GPA):
             {
                 **results(scene, last.solution, warps),
                 **_results_of(scene, last),
+                "inducing_errors_": _inducing_errors(last.reduced, warps),
                 "family_": prepared.family,
                 "smoothing_": self.family().smoothing,
             }
@@ -275,7 +277,8 @@ class DeformableGPA(GPA):
 def _forecast(family: Family, scene: Scene) -> Forecast:
     core = scene.core
     share = sum(len(cloud.seen) for cloud in core.clouds) / (len(core.clouds) * len(core.landmarks))
-    return forecast(len(core.clouds), len(core.landmarks), core.dimension, family.features(core.dimension), share)
+    near = family.neighbours(max(core.clouds, key=lambda cloud: len(cloud.seen)))
+    return forecast(len(core.clouds), len(core.landmarks), core.dimension, family.features(core.dimension), share, near)
 
 
 def _leave_out(cloud: Cloud, reduced: ReducedCloud, out: BoolArray) -> LeftOut | None:
@@ -326,6 +329,12 @@ def _results_of(scene: Scene, last: Round) -> dict[str, Any]:
         "residuals_": residuals,
         "deviations_": residuals * firmness,
     }
+
+
+def _inducing_errors(reduced: Sequence[ReducedCloud], warps: Sequence[Warp]) -> Array:  # (n,)
+    """|f(u) - f_l(u)| <= missed(u) |f| for the best f_l at the inducing points, with |f| that of the warp found."""
+    pairs = zip(reduced, warps, strict=True)
+    return np.array([cloud.missed * np.sqrt(warp.energy) if cloud.missed else 0.0 for cloud, warp in pairs])
 
 
 def _firmness(cloud: ReducedCloud, given: Array) -> Array:  # (s,)

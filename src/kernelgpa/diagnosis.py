@@ -29,6 +29,7 @@ HARMLESS = 2.0  # times the median distance that rigid motions leave, as in robu
 HEEDED = 0.1  # of its weight: an observation that a robust fit left less was set aside
 NARROWEST, WIDEST = 0.02, 10.0  # bandwidths beyond which a kernel does nothing
 TINY = float(np.finfo(np.float64).tiny)
+COARSE = 0.1  # of the map's size: warps that inducing points may miss by more are coarse
 OUTSIDE = 3.0  # times the usual distance between neighbouring landmarks
 
 
@@ -147,6 +148,24 @@ def _torn(gpa: Any) -> list[Finding]:
             f"hardly better than noise and deformation blur it (eigenvalue {spectrum.dimension} of the affine "
             f"registration is {1 - spectrum.gap:.0%} of the next)",
             "give them more landmarks in common that do not lie in one plane; modes='paper' is not to be trusted here",
+        )
+    ]
+
+
+def _coarse(gpa: Any) -> list[Finding]:
+    errors = getattr(gpa, "inducing_errors_", np.zeros(0))
+    size = float(np.sqrt(np.nanmean(np.nanvar(gpa.map_, axis=0)) * gpa.map_.shape[1]))
+    coarse = np.flatnonzero(errors > COARSE * size)
+    if not len(coarse):
+        return []
+    worst = int(np.argmax(errors))
+    return [
+        Finding(
+            "few inducing points",
+            0.3 + 0.3 * min(1.0, float(errors[worst]) / size),
+            f"in {len(coarse)} clouds the warps may miss what exact ones follow; in the worst, "
+            f"{gpa.observations_.names[worst]!r}, by up to {errors[worst] / size:.0%} of the map's size",
+            "raise inducing or bandwidth",
         )
     ]
 
@@ -322,4 +341,5 @@ CHECKS: list[Callable[[Any], list[Finding]]] = [
     _lonely,
     _seen_once,
     _idle_kernel,
+    _coarse,
 ]

@@ -7,6 +7,7 @@ landmarks, d dimensions and q features a cloud:
     thin, dense total      n s q for the clouds, 2 m^2
     thin, Woodbury         n s q, and 2 (n q)^2 for the products of all features
     thin, iterated         n s q, and 6 m q for the form that stands in
+    sparse                 3.5 n s f with f entries a row of a factor, about 0.65 s^(1/3) times the neighbours
 
 each with 8 n m d for the clouds side by side.
 """
@@ -20,12 +21,14 @@ from pathlib import Path
 
 from .errors import InvalidSetting
 from .forms import MOST_DENSE, MOST_FEATURES, SMALL
+from .kernels import SPARSE_SHARE
 
 WORD = 8
 PROGRAM = 2.5e8  # bytes of the interpreter and its libraries, and what is too small to count
 EXACT = "exact kernel warps: one factorisation a cloud"
 DENSE = "few features a cloud, dense total"
 WOODBURY = "few features a cloud, total by Woodbury"
+SPARSE = "exact kernel warps: one sparse factorisation a cloud, total by conjugate gradients and LOBPCG"
 ITERATED = "few features a cloud, total by conjugate gradients and LOBPCG"
 
 
@@ -51,12 +54,14 @@ def forecast(
     d: int = 3,
     inducing: int | None = None,
     seen: float = 1.0,
+    neighbours: float | None = None,
 ) -> Forecast:
     """Peak memory of a fit of n clouds and m landmarks in d dimensions, and the path that would run.
 
     inducing : features a cloud: inducing points of KernelGPA, control_points^d of TPSGPA, 0 for AffineGPA; None for
         exact kernel warps.
     seen : the share of the landmarks that a cloud sees.
+    neighbours : landmarks within the reach of one, for a kernel of compact support; None for any other.
 
     >>> forecast(10, 2000).path
     'exact kernel warps: one factorisation a cloud'
@@ -66,9 +71,12 @@ def forecast(
     'few features a cloud, total by Woodbury'
     """
     whole = [one for one in (n, m, d, inducing) if one is not None]
-    if not all(isinstance(one, Integral) for one in whole) or not isinstance(seen, Real):
+    if not all(isinstance(one, Integral) for one in whole) or not all(
+        isinstance(one, Real) for one in (seen, neighbours) if one is not None
+    ):
         raise InvalidSetting(
-            f"forecast of {n!r}, {m!r}, {d!r}, {inducing!r}, {seen!r}; expected whole numbers and a share"
+            f"forecast of {n!r}, {m!r}, {d!r}, {inducing!r}, {seen!r}, {neighbours!r}; expected whole numbers, a share "
+            "and a number of neighbours"
         )
     n, m, d, inducing = int(n), int(m), int(d), None if inducing is None else int(inducing)  # NumPy's overflow
     if n < 1 or m < 1 or d not in (2, 3) or not 0 < seen <= 1 or (inducing is not None and inducing < 0):
@@ -78,7 +86,9 @@ def forecast(
         )
     s = seen * m
     together = 8 * n * m * d
-    if inducing is None:
+    if inducing is None and neighbours is not None and neighbours <= SPARSE_SHARE * s:
+        path, numbers = SPARSE, n * s * (1.5 * neighbours + 3.5 * min(0.65 * s ** (1 / 3) * neighbours, s))
+    elif inducing is None:
         path, numbers = EXACT, n * s**2 + s**2 + 2 * m**2
     else:
         width = min(inducing, s) + d + 1

@@ -8,12 +8,12 @@ answer the only two questions that are asked of them: Q x, and the inverse of
 dense by one Cholesky factorisation; thin by Woodbury, with a system of the size of all features together.  Where
 d is a multiple of the total weights that system holds the same products  B_s' diag^-1 B_t  whatever the scale,
 and they are computed once.  Where the features are too many for that, by conjugate gradients, preconditioned with
-the inverse of a form with few features that stands in for it.
+the inverse of a form with few features that stands in for it.  A third, with sparse kernels, is in ``iterated``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -24,6 +24,7 @@ from scipy.linalg.blas import dsyrk
 
 from .errors import NumericalFailure
 from .frames import Array, IndexArray
+from .iterated import Apply, Member, SumForm, conjugate_gradients, typical_kernel
 from .memory import made_symmetric, room, zeros
 from .threads import product
 from .warps import ReducedCloud
@@ -38,10 +39,6 @@ KEPT_SHARE = 0.3  # of a direction's weight that the features explain: direction
 SPARE = 20  # random directions beyond those that may be kept
 POWERS = 2  # of the random directions
 SEED = 20231
-SOLVED = 1e-11  # residual of conjugate gradients, as a share of the right-hand side
-MOST_STEPS = 300
-
-Apply = Callable[[Array], Array]  # (m, c) -> (m, c)
 
 
 class Form(Protocol):
@@ -260,31 +257,6 @@ class ThinForm:
         return np.asarray((self.factors * image.T).T)
 
 
-def conjugate_gradients(apply: Apply, precondition: Apply, right: Array) -> Array:
-    """x with apply(x) = right, for all columns at once."""
-    columns = right.reshape(len(right), -1)
-    x, residual = np.zeros_like(columns), columns.copy()
-    target = SOLVED * np.linalg.norm(columns, axis=0)
-    direction = np.zeros_like(columns)
-    energy = np.ones(columns.shape[1])
-    for _ in range(MOST_STEPS):
-        if np.all(np.linalg.norm(residual, axis=0) <= target):
-            return x.reshape(right.shape)
-        preconditioned = precondition(residual)
-        renewed = np.einsum("mc,mc->c", residual, preconditioned)
-        direction = preconditioned + direction * (renewed / energy)
-        energy = np.where(renewed > 0, renewed, 1.0)
-        image = apply(direction)
-        bend = np.einsum("mc,mc->c", direction, image)
-        step = np.divide(renewed, bend, out=np.zeros_like(bend), where=bend > 0)
-        x += step * direction
-        residual -= step * image
-    raise NumericalFailure(
-        f"the map did not settle in {MOST_STEPS} steps of conjugate gradients; raise smoothing, or use fewer "
-        "inducing points"
-    )
-
-
 def form_of(weights: Array, basis: Array) -> Form:
     """diag(weights) - basis basis'"""
     thin = ThinForm(weights, (Block(np.arange(len(weights)), weights, basis),), np.ones(len(weights)))
@@ -297,7 +269,9 @@ def _small_or_full(landmarks: int, features: int) -> bool:
 
 
 def accumulate(clouds: Sequence[ReducedCloud], landmarks: int) -> Form:
-    """The sum of the clouds' forms, thin where they all are and that pays."""
+    """The sum of the clouds' forms: thin where they all are and that pays, never formed where kernels are sparse."""
+    if any(cloud.sparse_kernel() is not None for cloud in clouds):
+        return _sum(clouds, landmarks)
     factors = [cloud.factor() for cloud in clouds]
     features = sum(factor.basis.shape[1] for factor in factors if factor is not None)
     if _small_or_full(landmarks, features) or any(factor is None for factor in factors):
@@ -330,6 +304,17 @@ def _thin(clouds: Sequence[ReducedCloud], landmarks: int) -> ThinForm:
     return ThinForm(weights, tuple(blocks), np.ones(landmarks))
 
 
+def _sum(clouds: Sequence[ReducedCloud], landmarks: int) -> SumForm:
+    members = tuple(Member(cloud.seen, cloud.apply) for cloud in clouds)
+    diagonal, weights = np.zeros(landmarks), np.zeros(landmarks)
+    for cloud in clouds:
+        diagonal[cloud.seen] += cloud.diagonal()
+        weights[cloud.seen] += cloud.weights
+    kernels = [(cloud.seen, cloud.weights, cloud.sparse_kernel()) for cloud in clouds]
+    known = [(seen, own, kernel) for seen, own, kernel in kernels if kernel is not None]
+    return SumForm(members, diagonal, weights, typical_kernel(known, landmarks), np.ones(landmarks))
+
+
 def without(
     form: Form,
     clouds: Sequence[ReducedCloud],
@@ -345,6 +330,8 @@ def without(
         lost = [own[f] for own in parts]
         if isinstance(form, DenseForm):
             yield _dense_without(form, clouds, lost, kept)
+        elif isinstance(form, SumForm):
+            yield _sum_without(form, clouds, lost, kept)
         else:
             yield _thin_without(clouds, lost, kept, form.landmarks)
 
@@ -360,6 +347,31 @@ def _dense_without(
             first += len(part.rows)
     root = root[:, kept]
     return DenseForm(form.matrix[np.ix_(kept, kept)] - root.T @ root)
+
+
+def _sum_without(
+    form: SumForm, clouds: Sequence[ReducedCloud], parts: Sequence[LeftOut | None], kept: IndexArray
+) -> SumForm:
+    renumbered = np.full(form.landmarks, -1, dtype=np.intp)
+    renumbered[kept] = np.arange(len(kept))
+    diagonal, members = form.diagonal.copy(), list[Member]()
+    for cloud, part in zip(clouds, parts, strict=True):
+        if part is None:
+            members.append(Member(renumbered[cloud.seen], cloud.apply))
+            continue
+        diagonal[cloud.seen[part.kept]] -= np.einsum("ba,ba->a", part.root, part.root)
+        members.append(Member(renumbered[cloud.seen[part.kept]], _apply_without(cloud, part)))
+    typical = form.typical.only(kept)
+    return SumForm(tuple(members), diagonal[kept], form.weights[kept], typical, np.ones(len(kept)))
+
+
+def _apply_without(cloud: ReducedCloud, part: LeftOut) -> Apply:
+    def apply(x: Array) -> Array:
+        whole = np.zeros((len(cloud.seen), *x.shape[1:]))
+        whole[part.kept] = x
+        return np.asarray(cloud.apply(whole)[part.kept] - part.root.T @ (part.root @ x))
+
+    return apply
 
 
 def _thin_without(

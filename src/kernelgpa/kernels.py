@@ -5,7 +5,8 @@ A radial kernel is a function phi of  r = |x - y| / sigma  together with phi'(r)
     k(x, y) = phi(r),     d k(x, y) / d x = (phi'(r) / r) (x - y) / sigma^2.
 
 ``against`` states the theory: 0 when K is positive definite outright, 2 when it is so only on
-weights that annihilate affine functions (the thin-plate splines).
+weights that annihilate affine functions (the thin-plate splines).  A kernel that is 0 from some r on says so by
+``reach``; where few points are that near, its matrices are sparse.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from .errors import InvalidSetting
 from .frames import Array
 from .memory import room
+from .sparse import count_within, distances_within
 from .threads import in_threads
 
 SPREAD = 1_000_000  # kernel values from which they are worth all cores
 ROWS = 512  # points at a time whose kernel values stay in the cache
+SPARSE_FROM = 2000  # centres from which sparse matrices may pay
+SPARSE_SHARE = 0.015  # of the centres near a point, up to which they do
 
 
 class Kernel(Protocol):
@@ -102,6 +107,7 @@ class Wendland:
     """(1 - r)^4 (1 + 4 r) for r < 1 and 0 beyond: twice differentiable, support of radius sigma."""
 
     against: ClassVar[int] = 0
+    reach: ClassVar[float] = 1.0
 
     def value(self, r: Array) -> Array:
         return np.maximum(1 - r, 0) ** 4 * (1 + 4 * r)
@@ -233,6 +239,22 @@ def _turn_into_values(kernel: Kernel, squares: Array) -> None:
         squares[:] = kernel.value(np.sqrt(squares, out=squares))
 
 
+def neighbours(kernel: Kernel, centres: Array, sigma: float) -> float | None:
+    """Centres within the kernel's reach of one, where they are so few that sparse matrices pay; else None."""
+    reach = getattr(kernel, "reach", np.inf)
+    if len(centres) < SPARSE_FROM or not np.isfinite(reach):
+        return None
+    count = count_within(centres, reach * sigma)
+    return count if count <= SPARSE_SHARE * len(centres) else None
+
+
+def sparse_gram(kernel: Kernel, x: Array, centres: Array, sigma: float) -> csr_array:  # (k, s)
+    """The kernel matrix of a kernel with a reach."""
+    K = distances_within(x / sigma, centres / sigma, kernel.reach)  # type: ignore[attr-defined]
+    K.data = kernel.value(K.data)
+    return K
+
+
 def gram_sum(
     kernel: Kernel,
     x: Array,  # (k, d)
@@ -244,6 +266,8 @@ def gram_sum(
 
     For the Gaussian  -|x - z|^2 / 2  comes from one matrix product,  [x, |x|^2, 1] [z, -1/2, -|z|^2 / 2]'.
     """
+    if neighbours(kernel, centres, sigma) is not None:
+        return sparse_gram(kernel, x, centres, sigma) @ weights
     total = np.empty((len(x), weights.shape[1]))
     buffer = np.empty((min(ROWS, len(x)), len(centres)))
     u, z = x / sigma, centres / sigma
@@ -269,6 +293,17 @@ def gram_gradient(
     sigma: float,
     weights: Array,  # (s, c)
 ) -> Array:  # (k, c, d), the gradient of gram(x) @ weights
+    if neighbours(kernel, centres, sigma) is not None:
+        return _sparse_gradient(kernel, x, centres, sigma, weights)
     slope = kernel.slope(cdist(x / sigma, centres / sigma)) / sigma**2
     # differences first: slope grows like 1 / r at a kink, and x - z carries the digits
     return np.stack([(slope * (x[:, j, None] - centres[None, :, j])) @ weights for j in range(x.shape[1])], axis=-1)
+
+
+def _sparse_gradient(kernel: Kernel, x: Array, centres: Array, sigma: float, weights: Array) -> Array:
+    slope = distances_within(x / sigma, centres / sigma, kernel.reach).tocoo()  # type: ignore[attr-defined]
+    values, (rows, columns) = kernel.slope(slope.data) / sigma**2, slope.coords
+    apart = x[rows] - centres[columns]
+    return np.stack(
+        [csr_array((values * apart[:, j], (rows, columns)), slope.shape) @ weights for j in range(x.shape[1])], axis=-1
+    )

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .forms import Apply, DenseForm, Form, form_of
+from .forms import DenseForm, Form, form_of
 from .frames import SHEET, Array, IndexArray
 from .gauge import (
     Gauge,
@@ -32,6 +32,7 @@ from .gauge import (
     fix_gauge,
     moments_of,
 )
+from .iterated import Apply
 from .observations import Cloud, Observations
 from .rotations import Ending, Operator, climb, nearest
 from .spectral import Spectrum, metric_of, smallest

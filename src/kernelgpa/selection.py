@@ -9,12 +9,14 @@ factorisation of each cloud serves all folds (theory, eq. 17).
 
 from __future__ import annotations
 
+import reprlib
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, product
 from numbers import Integral, Real
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -320,7 +322,8 @@ def _checked_search(base: Any, grid: Mapping[str, Any]) -> Search:
 def _require_estimator(estimator: Any) -> None:
     if not isinstance(estimator, GPA):
         raise InvalidSetting(
-            f"estimator is {estimator!r}; expected RigidGPA(), AffineGPA(), TPSGPA() or KernelGPA(), with parentheses"
+            f"estimator is {reprlib.repr(estimator)}; expected RigidGPA(), AffineGPA(), TPSGPA() or KernelGPA(), with "
+            "parentheses"
         )
 
 
@@ -355,10 +358,16 @@ def _trials(
     """Every setting tried; those that differ in smoothing alone go together and share what their clouds compute."""
     groups = [list(group) for _, group in groupby(waiting, key=lambda pair: (id(pair[0]), _but_smoothing(pair[1])))]
     tasks = (delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds) for group in groups)
-    results = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
-    for group, trials in zip(groups, results, strict=True):
-        for (base, _), trial in zip(group, trials, strict=True):
-            yield base, trial
+    jobs = None if n_jobs is None else min(n_jobs, len(groups))  # no process without work
+    try:
+        for group, trials in zip(groups, Parallel(n_jobs=jobs, return_as="generator")(tasks), strict=True):
+            for (base, _), trial in zip(group, trials, strict=True):
+                yield base, trial
+    except PicklingError as error:
+        raise InvalidSetting(
+            "an estimator or a setting cannot be sent to other processes; use n_jobs=None, or a kernel that can be "
+            "pickled, such as a function of a module"
+        ) from error
 
 
 def _but_smoothing(settings: dict[str, Any]) -> list[tuple[str, Any]]:

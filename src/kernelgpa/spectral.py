@@ -26,8 +26,9 @@ from scipy.linalg import LinAlgError, eigh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, lobpcg
 
 from .errors import InvalidObservations, NumericalFailure
-from .forms import SMALL, Apply, DenseForm, Form, ThinForm
+from .forms import SMALL, DenseForm, Form, ThinForm
 from .frames import Array, BoolArray
+from .iterated import Apply, SumForm
 from .observations import Observations
 
 SHIFT = 1e-10  # eps, as a share of the largest eigenvalue
@@ -106,8 +107,16 @@ def smallest(
         values, vectors = _bottom_of(scaled.matrix + np.outer(lifted, lifted), wanted)
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
     if isinstance(scaled, ThinForm) and scaled.stand_in is not None:
-        values, vectors = _preconditioned(scaled, scaled.stand_in, lifted, dimension, modes, top)
+        stand_in = scaled.stand_in
+        begun = smallest(stand_in, dimension, wanted + 2, None, top)
+        precondition = stand_in.inverse(1.0, np.full(m, float(begun.values[0])), np.zeros((m, 0)), lifted)
+        values, vectors = _preconditioned(scaled, precondition, begun.vectors[:, :wanted], lifted, top)
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "thin: LOBPCG")
+    if isinstance(scaled, SumForm):
+        precondition = scaled.precondition(1.0, np.zeros(m))
+        random = np.random.default_rng(SEED).standard_normal((m, wanted))
+        values, vectors = _preconditioned(scaled, precondition, precondition(random), lifted, top)
+        return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "sparse kernels: LOBPCG")
     shift = SHIFT * (scaled.diagonal if isinstance(scaled, ThinForm) else np.full(m, top))
     solve = scaled.inverse(1.0, shift, np.zeros((m, 0)), lifted)
 
@@ -151,20 +160,15 @@ def factorisation(observations: Observations, form: Form, dimension: int) -> Spe
     return Spectrum(values, X[:, :dimension], float(len(observations.clouds)), dimension, "classical factorisation")
 
 
-def _preconditioned(
-    form: ThinForm, stand_in: ThinForm, lifted: Array, dimension: int, modes: int, top: float
-) -> tuple[Array, Array]:
-    """The bottom by a preconditioned block method, begun and preconditioned with the form that stands in."""
-    m, wanted = form.landmarks, modes + 1
-    begun = smallest(stand_in, dimension, wanted + 2, None, top)
+def _preconditioned(form: Form, precondition: Apply, begun: Array, lifted: Array, top: float) -> tuple[Array, Array]:
+    """The bottom by a preconditioned block method."""
+    m = form.landmarks
     constant = (lifted / np.linalg.norm(lifted))[:, None]
-    shift = np.full(m, float(begun.values[0]))
-    precondition = stand_in.inverse(1.0, shift, np.zeros((m, 0)), lifted)
     with warnings.catch_warnings():  # it warns where it stops before its tolerance; the residual is looked at below
         warnings.simplefilter("ignore", UserWarning)
         values, vectors = lobpcg(
             LinearOperator((m, m), matvec=form.apply, matmat=form.apply),
-            begun.vectors[:, :wanted] - constant @ (constant.T @ begun.vectors[:, :wanted]),
+            begun - constant @ (constant.T @ begun),
             M=LinearOperator((m, m), matvec=precondition, matmat=precondition),
             Y=constant,
             tol=RESIDUAL * top,

@@ -21,6 +21,9 @@ class AffineFamily:
     def features(self, dimension: int) -> int:
         return 0
 
+    def neighbours(self, cloud: Cloud) -> None:
+        return None
+
     def prepare(self, cloud: Cloud) -> PreparedThin:
         return PreparedThin(cloud, None)
 

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from ..errors import InvalidObservations
 from ..frames import Array, Frame, IndexArray, finite_rows, masked_as_nan
-from ..kernels import Kernel, gram_gradient, gram_sum
+from ..kernels import Kernel, gram_gradient, gram_sum, neighbours
 from ..observations import Cloud
 from ..threads import in_threads
 
@@ -93,6 +95,14 @@ class Warp:
         return 0.0 if self.kernel_part is None else self.kernel_part.sigma * self.frame.size
 
     @property
+    def energy(self) -> float:
+        """tr Omega' K Omega: what the smoothing puts a price on."""
+        if self.kernel_part is None:
+            return 0.0
+        kernel, centres, sigma, weights = self.kernel_part
+        return float(np.vdot(weights, gram_sum(kernel, centres, centres, sigma, weights)))
+
+    @property
     def image_size(self) -> float:
         """How large the cloud is in the map, by the affine part: a yardstick for rounding."""
         return float(np.linalg.norm(self.coefficients[:-1])) or 1.0
@@ -111,8 +121,16 @@ class Warp:
             gradient += gram_gradient(kernel, unit, centres, sigma, weights)
         return gradient
 
+    @cached_property
+    def _entries(self) -> float:
+        """Kernel values that a point takes."""
+        if self.kernel_part is None:
+            return 1.0
+        kernel, centres, sigma, _ = self.kernel_part
+        return neighbours(kernel, centres, sigma) or max(1.0, len(centres))
+
     def _batches(self, count: int) -> list[slice]:
-        step = max(1, BATCH_ENTRIES // max(1, len(self.weights)))
+        step = max(1, int(BATCH_ENTRIES / self._entries))
         return [slice(i, i + step) for i in range(0, max(count, 1), step)]
 
     def checked(self, points: npt.ArrayLike) -> Array:
@@ -163,16 +181,27 @@ class Factor(NamedTuple):
     basis: Array  # (s, q)
 
 
+class SparseKernel(NamedTuple):
+    """Q_t = mu (K + mu W^-1)^-1 up to its affine part, with K sparse"""
+
+    matrix: csr_array  # (s, s)
+    smoothing: float
+
+
 class ReducedCloud(Protocol):
     """One cloud with its warp eliminated: cost(Y) = tr(Y' Q_t Y)."""
 
     weights: Array  # (s,)
-    yardstick: float  # entries of Q_t below rounding of this are none
 
+    @property
+    def yardstick(self) -> float: ...  # entries of Q_t below rounding of this are none
+    @property
+    def missed(self) -> float: ...  # root mean square of what its features cannot follow, a unit of energy; 0: nothing
     @property
     def seen(self) -> IndexArray: ...  # (s,)
     def form(self) -> Array: ...  # (s, s), Q_t
     def factor(self) -> Factor | None: ...  # Q_t in thin form, if it has one
+    def sparse_kernel(self) -> SparseKernel | None: ...  # what Q_t is made of, if that is sparse
     def apply(self, targets: Array) -> Array: ...  # (s, c) -> (s, c), Q_t Y
     def diagonal(self) -> Array: ...  # (s,), of Q_t
     def rows(self, some: IndexArray) -> Array: ...  # (b,) -> (b, s), those of Q_t
@@ -192,6 +221,7 @@ class Family(Protocol):
     @property
     def smoothing(self) -> float: ...
     def features(self, dimension: int) -> int | None: ...  # a cloud; None: as many as it has points
+    def neighbours(self, cloud: Cloud) -> float | None: ...  # entries a row, where its kernel matrix is sparse
     def prepare(self, cloud: Cloud) -> PreparedCloud: ...
 
 

@@ -90,6 +90,13 @@ class PreparedThin:
 
             in_threads(fill, [slice(first, first + ROWS) for first in range(0, len(out), ROWS)])
 
+    def missed(self, values: Array) -> float:  # (s, q)
+        """Root mean square of P, P^2 = k(u, u) - |Phi(u)|^2: how far unit energy may lie from all that they reach."""
+        if self.features is None or self.features.kernel.against:  # where the features are the family itself
+            return 0.0
+        prior = float(self.features.kernel.value(np.zeros(1))[0])
+        return float(np.sqrt(np.mean(np.maximum(prior - np.einsum("sq,sq->s", values, values), 0.0))))
+
     def reduce(self, smoothing: float, weights: Array) -> ThinCloud:
         return ThinCloud(self, smoothing * self.to_unit_energy, weights)
 
@@ -108,6 +115,7 @@ class ThinCloud:
         T, free = self._basis[:, : self._rank], self._basis[:, self._rank :]
         T[:] = affine.columns
         prepared.values(free)
+        self.missed = prepared.missed(free)
         if np.any(root != 1):
             free *= root
         self._overlap = product(T.T, free)  # (r, q), T' W^(1/2) Phi
@@ -128,6 +136,9 @@ class ThinCloud:
 
     def factor(self) -> Factor:
         return Factor(self.weights, self._basis)
+
+    def sparse_kernel(self) -> None:
+        return None
 
     def form(self) -> Array:
         return np.diag(self.weights) - self._basis @ self._basis.T

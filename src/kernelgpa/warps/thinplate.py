@@ -29,6 +29,9 @@ class ThinPlateFamily:
     def features(self, dimension: int) -> int:
         return int(self.control_points**dimension)
 
+    def neighbours(self, cloud: Cloud) -> None:
+        return None
+
     def prepare(self, cloud: Cloud) -> PreparedThin:
         d = cloud.points.shape[1]
         features = energy_features(ThinPlate(d), control_grid(cloud, self.control_points), 1.0)

@@ -1,0 +1,194 @@
+"""Kernels of compact support: sparse matrices give what dense ones give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import LinAlgError
+from scipy.sparse import csc_array
+from scipy.spatial.distance import cdist
+
+from conftest import scene
+from kernelgpa import KernelGPA, forecast, kernels, selection
+from kernelgpa.forecast import SPARSE
+from kernelgpa.forms import accumulate
+from kernelgpa.iterated import SumForm
+from kernelgpa.kernels import Wendland, gram, gram_gradient, gram_sum
+from kernelgpa.observations import as_observations
+from kernelgpa.sparse import count_within, distances_within, factorised
+from kernelgpa.warps import KernelFamily, reduce
+from kernelgpa.warps.dual import DenseCloud, SparseCloud
+
+FAMILY = KernelFamily(Wendland(), 0.5, 0.1)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(4)
+
+
+@pytest.fixture
+def make_sparse(monkeypatch):
+    """From the call on, clouds of so many landmarks have sparse matrices."""
+
+    def make(least=0):
+        monkeypatch.setattr(kernels, "SPARSE_FROM", least)
+        monkeypatch.setattr(kernels, "SPARSE_SHARE", 1.0)
+
+    return make
+
+
+@given(
+    size=st.integers(1, 60),
+    density=st.floats(0, 1),
+    weight=st.floats(0.01, 100),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_diagonal_of_the_inverse_is_that_of_the_whole_inverse(size, density, weight, seed):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((size, size)) * (rng.uniform(size=(size, size)) < density)
+    matrix = root @ root.T + weight * np.eye(size)
+    factor = factorised(csc_array(matrix))
+    inverse = np.linalg.inv(matrix)
+    # rounding of an inverse: its condition times the precision, as a share of its largest entry
+    allowed = 100 * size * np.finfo(float).eps * np.linalg.cond(matrix) * np.abs(inverse).max()
+    assert_allclose(factor.inverse_diagonal(), np.diag(inverse), rtol=0, atol=allowed)
+    assert_allclose(factor.solve(np.eye(size)), inverse, rtol=0, atol=allowed)
+
+
+def test_entries_that_cancel_in_the_elimination_do_no_harm():
+    # eliminating the first column makes the entry (2, 3) exactly 0, and later columns rely on it being in the pattern
+    matrix = np.array([[1.0, 1, 1, 0], [1, 4, 1, 1], [1, 1, 5, 1], [0, 1, 1, 6]])
+    assert_allclose(factorised(csc_array(matrix)).inverse_diagonal(), np.diag(np.linalg.inv(matrix)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("diagonal", [-1.0, 0.0])
+def test_a_matrix_that_is_not_positive_is_refused(diagonal):
+    matrix = np.diag([2.0, diagonal, 3.0]) + 0.5 * np.ones((3, 3)) - 0.5 * np.eye(3)
+    with pytest.raises(LinAlgError):
+        factorised(csc_array(matrix))
+
+
+def test_distances_within_a_radius_keep_points_that_coincide(rng):
+    x = rng.uniform(size=(30, 3))
+    near = distances_within(x, np.vstack([x, x[:5]]), 0.4)
+    whole = cdist(x, np.vstack([x, x[:5]]))
+    assert_array_equal(np.sort(near.tocoo().coords, axis=1), np.sort(np.nonzero(whole <= 0.4), axis=1))
+    assert_allclose(near.toarray(), np.where(whole <= 0.4, whole, 0), rtol=0, atol=1e-15)
+    assert count_within(x, 0.4) == np.mean(np.sum(cdist(x, x) <= 0.4, axis=1))
+
+
+def test_sums_and_gradients_are_those_of_the_dense_matrix(rng, make_sparse):
+    x, centres = rng.standard_normal((50, 3)), rng.standard_normal((40, 3))
+    x[:5] = centres[:5]
+    weights = rng.standard_normal((40, 2))
+    whole = gram(Wendland(), x, centres, 1.3) @ weights
+    gradient = gram_gradient(Wendland(), x, centres, 1.3, weights)
+    make_sparse()
+    assert_allclose(gram_sum(Wendland(), x, centres, 1.3, weights), whole, rtol=0, atol=1e-13)
+    assert_allclose(gram_gradient(Wendland(), x, centres, 1.3, weights), gradient, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_sparse_cloud_answers_as_the_dense_one(rng, make_sparse, weighted, d):
+    data = scene(4, 60, d, bend=0.1, noise=0.01)[0]
+    weights = rng.uniform(0.2, 5, (len(data), len(data[0]))) if weighted else None
+    cloud = as_observations(data, weights=weights).clouds[0]
+    dense = reduce(FAMILY, cloud)
+    make_sparse()
+    sparse = reduce(FAMILY, cloud)
+    assert isinstance(dense, DenseCloud)
+    assert isinstance(sparse, SparseCloud)
+    targets, points = rng.standard_normal((len(cloud.seen), d)), rng.standard_normal((20, d))
+    some = np.array([3, 0, 17])
+    assert_allclose(sparse.form(), dense.form(), rtol=0, atol=1e-12)
+    assert_allclose(sparse.apply(targets), dense.apply(targets), rtol=0, atol=1e-12)
+    assert_allclose(sparse.apply(targets[:, 0]), dense.apply(targets[:, 0]), rtol=0, atol=1e-12)
+    assert_allclose(sparse.diagonal(), dense.diagonal(), rtol=0, atol=1e-12)
+    assert_allclose(sparse.rows(some), dense.rows(some), rtol=0, atol=1e-12)
+    assert_allclose(sparse.variance(points), dense.variance(points), rtol=1e-9)
+    assert_allclose(sparse.yardstick, dense.yardstick, rtol=1e-12)
+    for one, other in zip(sparse.fits([targets, 2 * targets]), dense.fits([targets, 2 * targets]), strict=True):
+        assert_allclose(one(points), other(points), rtol=0, atol=1e-11)
+        assert_allclose(one.jacobian(points), other.jacobian(points), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("robust", [None, "geman-mcclure"])
+@pytest.mark.parametrize("modes", ["auto", "paper", 6])
+@pytest.mark.parametrize("hidden", [0.0, 0.3])
+def test_a_sparse_fit_is_the_dense_fit(make_sparse, modes, hidden, robust):
+    data = scene(5, 120, bend=0.1, hidden=hidden, noise=0.01)[0]
+    model = KernelGPA(kernel="wendland", bandwidth=0.5, modes=modes, robust=robust)
+    dense = model.fit(data)
+    expected = dense.map_, dense.residuals_, dense.spectrum_.values, dense.rotations_
+    make_sparse()
+    sparse = KernelGPA(kernel="wendland", bandwidth=0.5, modes=modes, robust=robust).fit(data)
+    assert sparse.spectrum_.solver == "sparse kernels: LOBPCG"
+    # eigenvectors by LOBPCG are good to the root of its residual at best; the faithful map does not go through them
+    allowed = 1e-8 if modes == "auto" else 1e-5
+    for one, other in zip(
+        (sparse.map_, sparse.residuals_, sparse.spectrum_.values, sparse.rotations_), expected, strict=True
+    ):
+        assert_allclose(one, other, rtol=0, atol=allowed)
+
+
+def test_sparse_folds_are_the_dense_folds(make_sparse):
+    data = scene(5, 120, bend=0.1, noise=0.01)[0]
+    model = KernelGPA(kernel="wendland", bandwidth=0.5)
+    dense = selection.cross_validate(model, data, folds=6)
+    make_sparse()
+    sparse = selection.cross_validate(model, data, folds=6)
+    assert_allclose(sparse.sensor_rms, dense.sensor_rms, rtol=1e-7)
+
+
+def test_clouds_of_few_landmarks_may_stay_dense_beside_sparse_ones(make_sparse):
+    data = scene(5, 120, bend=0.1, hidden=0.0, noise=0.01)[0]
+    data[4][60:] = np.nan
+    dense = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
+    make_sparse(80)
+    mixed = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
+    assert [type(mixed.reduced_cloud(t)) for t in (4, 0)] == [DenseCloud, SparseCloud]
+    assert_allclose(mixed.map_, dense.map_, rtol=0, atol=1e-8)
+
+
+def test_many_landmarks_and_little_support_take_the_sparse_path(rng):
+    # on a sphere, so that neighbours stay few
+    shape = rng.standard_normal((2500, 3))
+    shape *= [1.0, 0.8, 0.6] / np.linalg.norm(shape, axis=1)[:, None]
+    data = [shape + 0.02 * np.sin(3 * shape + t) + 1e-3 * rng.standard_normal(shape.shape) for t in range(3)]
+    model = KernelGPA(kernel="wendland", bandwidth=0.08)
+    family = model.family()
+    near = family.neighbours(as_observations(data).clouds[0])
+    assert near is not None
+    assert near < 0.015 * len(shape)
+    assert forecast(3, 2500, neighbours=near).path == SPARSE
+    assert forecast(3, 2500, neighbours=near).memory < forecast(3, 2500).memory
+    assert isinstance(model.fit(data).reduced_cloud(0), SparseCloud)
+    assert model.spectrum_.solver == "sparse kernels: LOBPCG"
+    assert KernelFamily(Wendland(), 0.5, 0.1).neighbours(as_observations(data).clouds[0]) is None
+
+
+def test_the_form_of_sparse_clouds_is_their_sum(rng, make_sparse):
+    make_sparse()
+    observations = as_observations(scene(3, 50)[0])
+    reduced = [reduce(FAMILY, cloud) for cloud in observations.clouds]
+    form = accumulate(reduced, 50)
+    assert isinstance(form, SumForm)
+    whole = np.zeros((50, 50))
+    for cloud in reduced:
+        whole[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
+    assert_allclose(form.apply(np.eye(50)), whole, rtol=0, atol=1e-12)
+    assert form.total == pytest.approx(np.trace(whole), rel=1e-12)
+    factors = rng.uniform(0.5, 2, 50)
+    scaled = form.rescaled(factors)
+    assert_allclose(scaled.apply(np.eye(50)), factors[:, None] * whole * factors, rtol=0, atol=1e-12)
+    assert scaled.total == pytest.approx(factors**2 @ np.diag(whole), rel=1e-12)
+    columns, lifted = 0.1 * rng.standard_normal((50, 2)), np.full(50, 0.2)
+    system = 3 * whole + 2 * np.eye(50) - columns @ columns.T + np.outer(lifted, lifted)
+    right = rng.standard_normal((50, 4))
+    solve = form.inverse(3.0, np.full(50, 2.0), columns, lifted)
+    assert_allclose(system @ solve(right), right, rtol=0, atol=1e-9)
