@@ -31,6 +31,18 @@ class InvalidSetting(KernelGPAError, ValueError):
     """A setting has a value that no method is defined for."""
 
 
+class FormatError(KernelGPAError, ValueError):
+    """A file does not hold what its format says, or a format cannot hold what is to be written."""
+
+    def __init__(self, source: object, line: int | None, found: str, expected: str) -> None:
+        super().__init__(source, line, found, expected)
+        self.source, self.line, self.found, self.expected = source, line, found, expected
+
+    def __str__(self) -> str:
+        place = f"{self.source}" if self.line is None else f"{self.source}, line {self.line}"
+        return f"{place}: {self.found}; {self.expected}"
+
+
 class NumericalFailure(KernelGPAError, ArithmeticError):
     """Double precision does not carry this problem."""
 

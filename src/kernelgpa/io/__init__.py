@@ -1,0 +1,1 @@
+"""Files of landmarks, meshes and poses: one reader and one writer a format."""
