@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import FormatError
 from ..frames import Array, IndexArray
@@ -115,6 +116,12 @@ def shortened(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
+def as_numbers(array: npt.NDArray[np.generic]) -> Array:
+    """In double precision; bytes that are no number become NaN without a word, and are refused later."""
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
+
+
 def counted(count: int) -> tuple[str, ...]:
     """Labels of landmarks that have none."""
     return tuple(str(i + 1) for i in range(count))
@@ -147,3 +154,12 @@ def refuse_missing(specimens: Sequence[Specimen], format_: str, remedy: str) -> 
         if len(unseen):
             found = f"{one.name!r}: landmark {one.labels[unseen[0]]!r} was not seen; the format has no sign for that"
             raise FormatError(format_, None, found, remedy)
+
+
+def refuse_repeats_in(names: Sequence[str], what: str, source: str) -> None:
+    """Two specimens, or two landmarks of one, with the same name could not be told apart."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise FormatError(source, None, f"{what}: {shortened(name)} occurs more than once", "rename one of them")
+        seen.add(name)

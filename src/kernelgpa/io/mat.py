@@ -1,0 +1,180 @@
+"""MATLAB cells: ``DataCell`` (1 x n, each d x m) and ``VisVecCell`` (1 x n, each 1 x m), of version 5 to 7.
+
+A file is a header of 128 bytes and elements; an element is a type, a length and so many bytes, and may be compressed.
+Only cells and real, full matrices are read, with every length checked: SciPy's reader crashes on some broken files.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from scipy.io import savemat
+
+from ..errors import FormatError
+from ..frames import Array, finite_rows
+from .base import Contents, Reading, Specimen, as_numbers, counted, refuse_weights
+
+HEADER = 128
+TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+MATRIX, COMPRESSED, CELL, COMPLEX = 14, 15, 1, 0x0800
+NUMERIC = range(6, 16)  # classes of full matrices, double to uint64
+REMEDY = "save it with save(..., '-v7')"
+
+
+class Element(NamedTuple):
+    type: int
+    data: bytes
+
+
+class Matrix(NamedTuple):
+    """A variable: its cells, or its numbers."""
+
+    name: str
+    shape: tuple[int, ...]
+    cells: list[Matrix] | None
+    numbers: Array | None  # flat, column by column
+
+
+@dataclass
+class Stream:
+    data: bytes
+    source: str
+    order: str = "<"
+    at: int = 0
+
+    def broken(self, found: str) -> FormatError:
+        return FormatError(self.source, None, found, REMEDY)
+
+    def take(self, count: int) -> bytes:
+        if self.at + count > len(self.data):
+            raise self.broken("the file is cut off")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def word(self) -> int:
+        return int.from_bytes(self.take(4), "little" if self.order == "<" else "big")
+
+    def element(self) -> Element:
+        first = self.word()
+        if first >> 16:  # a small one: its length in the upper half, its data in the next four bytes
+            if first >> 16 > 4:
+                raise self.broken("an element of a wrong length")
+            return Element(first & 0xFFFF, self.take(4)[: first >> 16])
+        data = self.take(self.word())
+        if first != COMPRESSED:
+            self.at = min(self.at + -len(data) % 8, len(self.data))
+        return Element(first, data)
+
+    def inside(self, data: bytes) -> Stream:
+        return Stream(data, self.source, self.order)
+
+    def numbers(self, element: Element) -> Array:
+        kind = TYPES.get(element.type)
+        if kind is None or len(element.data) % np.dtype(kind).itemsize:
+            raise self.broken(f"numbers of type {element.type} in {len(element.data)} bytes")
+        return as_numbers(np.frombuffer(element.data, self.order + kind))
+
+
+def parse(data: bytes, source: str, reading: Reading) -> Contents:
+    variables = _variables(data, source)
+    if "DataCell" not in variables:
+        found = f"there is no DataCell, only {', '.join(sorted(variables))[:80] or 'nothing'}"
+        raise FormatError(source, None, found, "expected a cell array, 1 x n, of d x m matrices")
+    clouds = _cells(variables["DataCell"], source)
+    visible = _cells(variables["VisVecCell"], source) if "VisVecCell" in variables else None
+    if visible is not None and len(visible) != len(clouds):
+        raise FormatError(source, None, f"{len(clouds)} clouds and {len(visible)} visibilities", "expected as many")
+    specimens = []
+    for t, cell in enumerate(clouds):
+        points = _points(cell, f"DataCell{{{t + 1}}}", source)
+        if visible is not None:
+            points[~_seen(visible[t], len(points), f"VisVecCell{{{t + 1}}}", source)] = np.nan
+        specimens.append(Specimen(f"{reading.name}_{t + 1}", points, counted(len(points))))
+    return Contents(tuple(specimens), labelled=False)
+
+
+def _variables(data: bytes, source: str) -> dict[str, Matrix]:
+    mark = data[126:128]
+    if data.startswith(b"MATLAB 7.3"):
+        raise FormatError(source, None, "it is of version 7.3", REMEDY)
+    if len(data) < HEADER or mark not in (b"IM", b"MI"):
+        raise FormatError(source, None, "it is no MAT file of version 5 to 7", REMEDY)
+    stream = Stream(data, source, "<" if mark == b"IM" else ">", HEADER)
+    variables = {}
+    while stream.at < len(data):
+        element = stream.element()
+        if element.type == COMPRESSED:
+            element = stream.inside(_inflated(element.data, source)).element()
+        if element.type == MATRIX and element.data:
+            matrix = _matrix(stream.inside(element.data), depth=0)
+            if matrix is not None:
+                variables[matrix.name] = matrix
+    return variables
+
+
+def _inflated(data: bytes, source: str) -> bytes:
+    try:
+        return zlib.decompress(data)
+    except zlib.error as error:
+        raise FormatError(source, None, f"a compressed element is broken ({error})", REMEDY) from None
+
+
+def _matrix(stream: Stream, depth: int) -> Matrix | None:
+    """None for what is neither cells nor a full real matrix."""
+    flags = stream.numbers(stream.element())
+    shape = tuple(int(extent) for extent in stream.numbers(stream.element()))
+    name = stream.element().data.decode("latin-1")
+    if len(flags) != 2 or len(shape) < 2 or min(shape) < 0:
+        raise stream.broken("a matrix without flags or size")
+    kind, word = int(flags[0]) & 0xFF, int(flags[0])
+    if kind == CELL and depth == 0:
+        if prod(shape) > len(stream.data):
+            raise stream.broken(f"{prod(shape)} cells in {len(stream.data)} bytes")
+        cells = [_matrix(stream.inside(stream.element().data), depth + 1) for _ in range(prod(shape))]
+        if any(cell is None for cell in cells):
+            raise stream.broken(f"a cell of {name[:40]!r} is no full, real matrix")
+        return Matrix(name, shape, [cell for cell in cells if cell is not None], None)
+    if kind not in NUMERIC or word & COMPLEX:
+        return None
+    numbers = stream.numbers(stream.element())
+    if len(numbers) != prod(shape):
+        raise stream.broken(f"{len(numbers)} numbers in a matrix of {' x '.join(map(str, shape))}")
+    return Matrix(name, shape, None, numbers)
+
+
+def _cells(matrix: Matrix, source: str) -> list[Matrix]:
+    if matrix.cells is None or len(matrix.shape) != 2 or 1 not in matrix.shape:
+        raise FormatError(source, None, f"{matrix.name} is no row of cells", "expected a cell array, 1 x n")
+    return matrix.cells
+
+
+def _points(cell: Matrix, name: str, source: str) -> Array:  # (m, d)
+    size = " x ".join(map(str, cell.shape))
+    if cell.numbers is None or len(cell.shape) != 2 or cell.shape[0] not in (2, 3):
+        raise FormatError(source, None, f"{name} is {size}", "expected a matrix, 2 x m or 3 x m")
+    points = cell.numbers.reshape(cell.shape, order="F").T.copy()
+    if np.isinf(points).any():
+        raise FormatError(source, None, f"{name} has infinite points", "expected numbers, or NaN for unseen")
+    return points
+
+
+def _seen(cell: Matrix, count: int, name: str, source: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if cell.numbers is None or len(cell.numbers) != count or not np.isin(cell.numbers, (0, 1)).all():
+        raise FormatError(source, None, f"{name} does not fit its cloud", f"expected {count} numbers, 0 or 1")
+    return cell.numbers == 1
+
+
+def render(contents: Contents) -> bytes:
+    refuse_weights(contents, "MAT")
+    data, visible = (np.empty((1, len(contents.specimens)), dtype=object) for _ in range(2))
+    for t, one in enumerate(contents.specimens):
+        seen = finite_rows(one.points)
+        data[0, t], visible[0, t] = np.where(seen[:, None], one.points, 0.0).T, seen[None].astype(np.float64)
+    buffer = io.BytesIO()
+    savemat(buffer, {"DataCell": data, "VisVecCell": visible}, do_compression=True)
+    return buffer.getvalue()

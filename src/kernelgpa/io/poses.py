@@ -1,0 +1,36 @@
+"""Poses of the clouds, sensor to map, as trajectory tools read them.
+
+TUM: ``timestamp tx ty tz qx qy qz qw``; the time is the number of the cloud, from 0.  KITTI: the twelve numbers of
+[R t], row by row.  Clouds of the plane lie in the plane z = 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from ..frames import Array
+from .base import text_of
+
+
+def tum(rotations: Array, translations: Array) -> str:  # (n, d, d), (n, d)
+    R, t = _in_space(rotations, translations)
+    quaternions = Rotation.from_matrix(R).as_quat()
+    rows = [f"{i} {_numbers(t[i])} {_numbers(quaternions[i])}\n" for i in range(len(t))]
+    return "# timestamp tx ty tz qx qy qz qw\n" + "".join(rows)
+
+
+def kitti(rotations: Array, translations: Array) -> str:
+    R, t = _in_space(rotations, translations)
+    return "".join(f"{_numbers(np.column_stack(pose).ravel())}\n" for pose in zip(R, t, strict=True))
+
+
+def _in_space(rotations: Array, translations: Array) -> tuple[Array, Array]:
+    n, d = translations.shape
+    R, t = np.tile(np.eye(3), (n, 1, 1)), np.zeros((n, 3))
+    R[:, :d, :d], t[:, :d] = rotations, translations
+    return R, t
+
+
+def _numbers(values: Array) -> str:
+    return " ".join(map(text_of, values))

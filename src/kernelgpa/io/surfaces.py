@@ -1,0 +1,58 @@
+"""What mesh formats have in common: vertices become landmarks by their place in the file, polygons become triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import FormatError
+from ..frames import Array, IndexArray
+from .base import Contents, Reading, Specimen, counted, refuse_missing, refuse_weights
+
+
+def surface(
+    vertices: Array,  # (k, 3)
+    triangles: IndexArray,  # (f, 3)
+    source: str,
+    reading: Reading,
+    frame: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> Contents:
+    if not len(vertices):
+        raise FormatError(source, None, "there are no vertices", "expected a mesh or points")
+    if not np.isfinite(vertices).all():
+        raise FormatError(source, None, "some vertices are not finite", "expected numbers")
+    if len(triangles) and (triangles.min() < 0 or triangles.max() >= len(vertices)):
+        raise FormatError(
+            source, None, f"a face names vertex {triangles.max()} of {len(vertices)}", "the mesh is broken"
+        )
+    specimen = Specimen(reading.name, vertices, counted(len(vertices)))
+    return Contents((specimen,), labelled=False, frame=frame, faces=triangles if len(triangles) else None, notes=notes)
+
+
+def fans(polygons: Sequence[Sequence[int]]) -> IndexArray:  # (f, 3)
+    """Polygons cut into triangles around their first corner."""
+    cut = [(one[0], one[i], one[i + 1]) for one in polygons for i in range(1, len(one) - 1)]
+    return np.array(cut, dtype=np.intp).reshape(-1, 3)
+
+
+def one_mesh(contents: Contents, format_: str) -> tuple[Array, IndexArray]:
+    """The vertices in space and the triangles of contents that a mesh file can hold."""
+    refuse_weights(contents, format_)
+    if len(contents.specimens) != 1:
+        raise FormatError(format_, None, f"there are {len(contents.specimens)} clouds", "write one file for each")
+    refuse_missing(contents.specimens, format_, "write CSV, or give its place")
+    vertices = contents.specimens[0].points
+    if vertices.shape[1] == 2:
+        raise FormatError(format_, None, "the points are in the plane", "meshes are in space; write CSV instead")
+    faces = np.zeros((0, 3), dtype=np.intp) if contents.faces is None else contents.faces
+    return vertices, faces
+
+
+def decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise FormatError(source, line, "the text is not UTF-8", "save it as UTF-8") from None
