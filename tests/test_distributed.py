@@ -14,7 +14,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 from conftest import scene
-from kernelgpa import AffineGPA, InvalidSetting, KernelGPA, RigidGPA, selection
+from kernelgpa import (
+    AffineGPA,
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPA,
+    KernelGPAWarning,
+    RigidGPA,
+    TooLarge,
+    selection,
+)
 
 distributed = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
 kernelgpa_distributed = pytest.importorskip("kernelgpa.distributed")
@@ -101,3 +110,45 @@ def test_what_cannot_be_distributed_is_refused(client):
     for model in (RigidGPA(), KernelGPA(robust="tukey")):
         with pytest.raises(InvalidSetting, match="robust=None"):
             kernelgpa_distributed.fit(model, client, [])
+
+
+def test_warnings_of_the_workers_are_given_here(client):
+    some = points()[:8, :, :]
+    some[2, :, 0] *= -1
+    pairs = [(cloud[~np.isnan(cloud[:, 0])], np.flatnonzero(~np.isnan(cloud[:, 0]))) for cloud in some]
+    with pytest.warns(KernelGPAWarning, match="mirror image"):
+        result = kernelgpa_distributed.fit(KernelGPA(), client, pairs)
+    assert result.mirrored_ == [2]
+
+
+def broken():
+    raise OSError("no such scan")
+
+
+def nothing():
+    return None
+
+
+@pytest.mark.parametrize(("source", "found"), [(broken, "no such scan"), (nothing, "NoneType"), (3, "int")])
+def test_a_source_that_cannot_be_read_is_named(client, source, found):
+    pair = (np.random.default_rng(0).standard_normal((8, 3)), range(8))
+    with pytest.raises(InvalidObservations, match=f"source 2: .*{found}"):
+        kernelgpa_distributed.fit(KernelGPA(), client, [pair, pair, source])
+
+
+def test_few_clouds_are_spread_and_found_again(client):
+    some = points()[:5]
+    pairs = [(cloud[~np.isnan(cloud[:, 0])], np.flatnonzero(~np.isnan(cloud[:, 0]))) for cloud in some]
+    result, here = kernelgpa_distributed.fit(KernelGPA(), client, pairs), KernelGPA().fit(pairs)
+    for t in range(5):
+        assert_allclose(result.transform(pairs[t][0], t), here.transform(pairs[t][0], t), rtol=0, atol=1e-8)
+    for cloud in ("a", None, 1.5, True, -1, 5):
+        with pytest.raises(InvalidSetting, match="there are 5"):
+            result.transform(pairs[0][0], cloud)
+
+
+def test_more_landmarks_than_a_worker_can_add_up_are_refused(monkeypatch):
+    monkeypatch.setattr(kernelgpa_distributed, "available_memory", lambda: 1000)
+    pair = (np.random.default_rng(0).standard_normal((8, 3)), range(8))
+    with pytest.raises(TooLarge, match="8 x 8 take"):
+        kernelgpa_distributed._scene([[pair, pair]])

@@ -179,7 +179,7 @@ def test_what_is_surely_tied_is_tied(seed, hidden, flat):
 
 @pytest.mark.parametrize("bandwidth", [0.1, 0.25, 0.6])
 @pytest.mark.parametrize("smoothing", [1e-3, 0.1])
-def test_the_stated_error_of_inducing_points_is_on_the_safe_side(bandwidth, smoothing):
+def test_the_stated_error_of_inducing_points_is_above_the_true_one_where_they_see_the_deformation(bandwidth, smoothing):
     points = scene(n=4, m=150, hidden=0.0, bend=0.1, noise=0.01, seed=3)[0]
     exact = KernelGPA(bandwidth=bandwidth, smoothing=smoothing).fit(points)
     assert_allclose(exact.inducing_errors_, 0)

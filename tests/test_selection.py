@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -302,3 +304,34 @@ def test_an_array_in_place_of_an_estimator_is_named_in_one_line():
     with pytest.raises(InvalidSetting, match="expected RigidGPA") as caught:
         selection.tune(KernelGPA(), points)
     assert len(str(caught.value)) < 200
+
+
+def test_a_setting_without_a_score_does_not_win(monkeypatch):
+    points = scene(n=4, m=30, hidden=0.0, noise=0.01)[0]
+    whole = selection._validated
+
+    def lost(model, *rest):
+        return SimpleNamespace(sensor_rms=np.nan) if model.bandwidth == 0.2 else whole(model, *rest)
+
+    monkeypatch.setattr(selection, "_validated", lost)
+    tuning = selection.tune(points, KernelGPA(), {"bandwidth": [0.2, 0.5]}, folds=3, rounds=0)
+    assert tuning.best_trial.settings == {"bandwidth": 0.5}
+    assert "double precision" in tuning.trials[0].failure
+
+
+def test_a_bandwidth_below_all_distances_is_refused():
+    with pytest.raises(InvalidSetting, match="bandwidth is 1e-300"):
+        KernelGPA(bandwidth=1e-300).fit(scene()[0])
+
+
+def test_a_progress_that_cannot_be_called_is_refused_at_once():
+    with pytest.raises(InvalidSetting, match="progress"):
+        selection.tune(scene()[0], KernelGPA(), {"bandwidth": [0.5]}, progress=3)
+
+
+def test_any_number_of_jobs_is_taken_and_nonsense_refused():
+    points = scene(n=4, m=30, hidden=0.0)[0]
+    KernelGPA(n_jobs=10**30).fit(points)
+    for jobs in (0, True, "a", 1.5):
+        with pytest.raises(InvalidSetting, match="n_jobs"):
+            KernelGPA(n_jobs=jobs).fit(points)

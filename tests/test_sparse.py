@@ -12,7 +12,7 @@ from scipy.sparse import csc_array
 from scipy.spatial.distance import cdist
 
 from conftest import scene
-from kernelgpa import KernelGPA, forecast, kernels, selection
+from kernelgpa import InvalidSetting, KernelGPA, NumericalFailure, forecast, kernels, selection
 from kernelgpa.forecast import SPARSE
 from kernelgpa.forms import accumulate
 from kernelgpa.iterated import SumForm
@@ -81,15 +81,14 @@ def test_distances_within_a_radius_keep_points_that_coincide(rng):
     assert count_within(x, 0.4) == np.mean(np.sum(cdist(x, x) <= 0.4, axis=1))
 
 
-def test_sums_and_gradients_are_those_of_the_dense_matrix(rng, make_sparse):
+def test_sums_and_gradients_are_those_of_the_dense_matrix(rng):
     x, centres = rng.standard_normal((50, 3)), rng.standard_normal((40, 3))
     x[:5] = centres[:5]
     weights = rng.standard_normal((40, 2))
     whole = gram(Wendland(), x, centres, 1.3) @ weights
     gradient = gram_gradient(Wendland(), x, centres, 1.3, weights)
-    make_sparse()
-    assert_allclose(gram_sum(Wendland(), x, centres, 1.3, weights), whole, rtol=0, atol=1e-13)
-    assert_allclose(gram_gradient(Wendland(), x, centres, 1.3, weights), gradient, rtol=0, atol=1e-13)
+    assert_allclose(gram_sum(Wendland(), x, centres, 1.3, weights, sparse=True), whole, rtol=0, atol=1e-13)
+    assert_allclose(gram_gradient(Wendland(), x, centres, 1.3, weights, sparse=True), gradient, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -192,3 +191,66 @@ def test_the_form_of_sparse_clouds_is_their_sum(rng, make_sparse):
     right = rng.standard_normal((50, 4))
     solve = form.inverse(3.0, np.full(50, 2.0), columns, lifted)
     assert_allclose(system @ solve(right), right, rtol=0, atol=1e-9)
+
+
+def test_points_that_are_unseen_or_far_are_warped_as_by_dense_matrices(make_sparse):
+    data = scene(5, 120, bend=0.1, noise=0.01)[0]
+    queries = np.vstack([data[2], [[1e200, 0, 0], [np.nan, 1, 1]]])
+    model = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
+    dense = model.transform(queries, 2), model.warps_[2].jacobian(queries)
+    make_sparse()
+    sparse = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
+    assert sparse.warps_[2].sparse
+    assert_allclose(sparse.transform(queries, 2), dense[0], rtol=1e-8, atol=1e-8)
+    assert_allclose(sparse.warps_[2].jacobian(queries), dense[1], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("smoothing", [1e-7, 1e-4, 1e6])
+@pytest.mark.parametrize("weight", [1e-6, 1.0, 1e6])
+def test_any_smoothing_and_any_unit_of_the_weights_is_solved_as_by_dense_matrices(make_sparse, smoothing, weight):
+    data = scene(4, 150, bend=0.1, noise=0.01)[0]
+    weights = np.full(150, weight)
+    dense = KernelGPA(kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(data, weights)
+    make_sparse()
+    sparse = KernelGPA(kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(data, weights)
+    assert_allclose(sparse.map_, dense.map_, rtol=0, atol=1e-7)
+
+
+def test_a_matrix_that_rounding_makes_singular_is_a_numerical_failure(make_sparse):
+    data = scene(3, 100, hidden=0.0)[0]
+    data[:, 50:60] = data[:, :10]
+    make_sparse()
+    with pytest.raises(NumericalFailure, match="raise smoothing"):
+        KernelGPA(kernel="wendland", smoothing=1e-17).fit(data)
+
+
+def test_very_few_landmarks_are_solved_too(make_sparse):
+    data = scene(3, 7, hidden=0.0)[0]
+    dense = KernelGPA(kernel="wendland").fit(data)
+    make_sparse()
+    assert_allclose(KernelGPA(kernel="wendland").fit(data).map_, dense.map_, rtol=0, atol=1e-9)
+
+
+class Ball:
+    """1 up to its reach: not positive definite."""
+
+    against = 0
+
+    def __init__(self, reach, ends=1.0):
+        self.reach, self.ends = reach, ends
+
+    def value(self, r):
+        return (r < self.ends).astype(float)
+
+    def slope(self, r):
+        return np.zeros_like(r)
+
+
+def test_a_brought_kernel_must_be_positive_and_end_where_it_says(make_sparse):
+    data = scene(3, 200, hidden=0.0)[0]
+    make_sparse()
+    with pytest.raises(InvalidSetting, match="positive definite"):
+        KernelGPA(kernel=Ball(1.0)).fit(data)
+    for reach in (0.5, 0.0, -1.0, "a", np.nan):
+        with pytest.raises(InvalidSetting, match="reach"):
+            KernelGPA(kernel=Ball(reach)).fit(data)

@@ -27,6 +27,7 @@ from .rigid import map_rank
 from .robust import MOST_ROUNDS, SETTLED, Annealing, consensus, require_loss
 from .scene import Scene
 from .spectral import Spectrum, Uniqueness, metric_of, smallest
+from .threads import jobs, require_jobs
 from .warps import Family, ReducedCloud, Warp
 from .warps.base import sensor_jacobians
 from .warps.part import LeftOut, leave_one_out, leave_out
@@ -36,6 +37,7 @@ HARDLY_TIED = (
     "the map of modes='paper' may be wrong: see diagnose(), and use modes='auto'"
 )
 FEW_CENTRES = 400  # inducing points where all points are too many for the memory
+MOST_LEFT_OUT = 2e8  # numbers that the folds predicted together may hold
 ROUNDING = 1e-6  # of the map's size: residuals below this are those of exact copies
 
 
@@ -71,7 +73,9 @@ class DeformableGPA(GPA):
         family = self._within_memory(self.family(), scene)
         # threads: the work is in BLAS, which lets go of the interpreter
         tasks = (delayed(family.prepare)(cloud) for cloud in scene.restricted.clouds)
-        return Prepared(family, list(Parallel(n_jobs=self.n_jobs, prefer="threads")(tasks)))
+        return Prepared(
+            family, list(Parallel(n_jobs=jobs(self.n_jobs, len(scene.restricted.clouds)), prefer="threads")(tasks))
+        )
 
     def _within_memory(self, family: Family, scene: Scene) -> Family:
         """The family, or a smaller one where it would take more memory than there is."""
@@ -99,11 +103,8 @@ class DeformableGPA(GPA):
         return None
 
     def fit_scene(self, scene: Scene, prepared: Prepared) -> Work:
-        if self.modes == "paper" and scene.hardly_tied:
-            warnings.warn(HARDLY_TIED, KernelGPAWarning, stacklevel=4)
-        last = self._round(scene, prepared, scene.restricted, scene.start.gauge.rotations)
-        if self.robust is not None:
-            last = self._reweighted_rounds(scene, prepared, last, self.robust)
+        self.warn_if_hardly_tied(scene)
+        last = self._rounds(scene, prepared)
         if last.solution.spectrum is None:  # rounds with a known gamma do without
             spectrum = self._spectrum(last.restricted.at(scene.part), last.form)
             last = replace(last, solution=replace(last.solution, spectrum=spectrum))
@@ -132,13 +133,21 @@ class DeformableGPA(GPA):
         smoothing = self.family().smoothing  # which may differ from the one that the clouds were prepared with
         pairs = zip(prepared.clouds, restricted.clouds, strict=True)
         tasks = (delayed(one.reduce)(smoothing, cloud.weights) for one, cloud in pairs)
-        done = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(tasks)
-        reduced = list(tracked(done, "clouds", len(restricted.clouds)))
+        count = len(restricted.clouds)
+        done = Parallel(n_jobs=jobs(self.n_jobs, count), prefer="threads", return_as="generator")(tasks)
+        reduced = list(tracked(done, "clouds", count))
         form = accumulate([reduced[t] for t in scene.part], len(restricted.landmarks))
         return Round(restricted, reduced, form, self.solve(restricted.at(scene.part), form, start, gamma))
 
-    def _reweighted_rounds(self, scene: Scene, prepared: Prepared, last: Round, loss: str) -> Round:
-        """Solves with less and less weight on what does not fit, until the weights settle."""
+    def warn_if_hardly_tied(self, scene: Scene) -> None:
+        if self.modes == "paper" and scene.hardly_tied:
+            warnings.warn(HARDLY_TIED, KernelGPAWarning, stacklevel=5)
+
+    def _rounds(self, scene: Scene, prepared: Prepared) -> Round:
+        """One solve; robust ones with less and less weight on what does not fit, until the weights settle."""
+        last = self._round(scene, prepared, scene.restricted, scene.start.gauge.rotations)
+        if (loss := self.robust) is None:
+            return last
         rounding = ROUNDING * float(last.solution.gauge.scales[0])
         annealing = Annealing(loss, scene.restricted.dimension, rounding)
         given, factors = scene.restricted.weights, np.ones_like(scene.restricted.weights)
@@ -154,13 +163,9 @@ class DeformableGPA(GPA):
             change = float(np.sqrt(np.mean((renewed - factors)[~np.isnan(lengths)] ** 2)))
             factors = renewed
             known = last.solution.faithful if annealing.arrived else None  # the price of the map has settled too
-            last = self._round(
-                scene,
-                prepared,
-                reweighted(scene.restricted, given * factors),
-                last.solution.gauge.rotations,
-                None if known is None else known.gamma,
-            )
+            rotations, gamma = last.solution.gauge.rotations, None if known is None else known.gamma
+            del last  # its matrices make room for the next
+            last = self._round(scene, prepared, reweighted(scene.restricted, given * factors), rotations, gamma)
             if annealing.arrived and change < SETTLED:
                 return last
         warnings.warn(
@@ -194,6 +199,15 @@ class DeformableGPA(GPA):
 
     def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
         """One factorisation of each cloud serves all folds (theory, eq. 17)."""
+        left_out = [
+            len(np.intersect1d(cloud.seen, fold)) * len(cloud.seen) for fold in folds for cloud in work.core.clouds
+        ]
+        together = max(1, int(MOST_LEFT_OUT * len(folds) / max(1, sum(left_out))))
+        groups = [folds[first : first + together] for first in range(0, len(folds), together)]
+        done = (self._predict_group(work, group, n_jobs) for group in tracked(groups, "groups of folds", len(groups)))
+        return [prediction for group in done for prediction in group]
+
+    def _predict_group(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
         clouds = list(zip(work.core.clouds, work.reduced, strict=True))
         out = np.zeros((len(folds), len(work.core.landmarks)), dtype=bool)
         for f, fold in enumerate(folds):
@@ -201,7 +215,8 @@ class DeformableGPA(GPA):
         parts = [[_leave_out(cloud, reduced, fold) for fold in out] for cloud, reduced in clouds]
         solves = zip(without(work.form, work.reduced, parts, folds), folds, strict=True)
         tasks = (delayed(self._map_without)(work.core, form, fold) for form, fold in solves)
-        maps = tracked(Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(tasks), "folds", len(folds))
+        side_by_side = Parallel(n_jobs=jobs(n_jobs, len(folds)), prefer="threads", return_as="generator")(tasks)
+        maps = tracked(side_by_side, "folds", len(folds))
         predictions = [Prediction.empty(one, len(clouds), len(fold)) for one, fold in zip(maps, folds, strict=True)]
         for t, cloud in enumerate(work.core.clouds):
             _predict(cloud, work.reduced[t], parts[t], folds, t, predictions)
@@ -269,8 +284,7 @@ class DeformableGPA(GPA):
             )
         if self.robust is not None:
             require_loss(self.robust)
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
-            raise InvalidSetting(f"n_jobs is {self.n_jobs!r}; expected None, a positive number, or -1 for all cores")
+        require_jobs(self.n_jobs)
         self.family()
 
 
@@ -300,7 +314,7 @@ def _predict(
         if part is None:
             continue
         targets = prediction.map[cloud.seen]
-        targets[part.rows] = part.to_rest @ targets[part.kept]
+        targets[part.rows] = part.predict(targets[part.kept])
         columns = np.searchsorted(fold, cloud.seen[part.rows])
         prediction.points[t, columns], prediction.spreads[t, columns] = targets[part.rows], part.variance
         wanted.append(targets)

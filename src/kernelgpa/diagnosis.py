@@ -43,7 +43,7 @@ class Finding:
     action: str
 
     def __str__(self) -> str:
-        return f"{self.kind} ({self.severity:.0%}): {self.found}; {self.action}"
+        return f"{self.kind} (severity {self.severity:.0%}): {self.found}; {self.action}"
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def _folded(gpa: Any) -> list[Finding]:
         Finding(
             "folds",
             0.5 + 0.5 * share,
-            f"{len(folded)} warps turn space over at {sum(folded.values())} landmarks; "
+            f"the warps of {len(folded)} clouds turn space over, at {sum(folded.values())} landmarks in all; "
             f"worst is cloud {worst!r} with {folded[worst]}",
             "raise smoothing, or look for wrong matches there",
         )

@@ -11,15 +11,18 @@ others; every step is a plain function of the one before, so the result is the s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .deformable import DeformableGPA
-from .errors import InvalidObservations, InvalidSetting
+from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning, TooLarge
+from .forecast import available_memory
 from .forms import DenseForm, accumulate
 from .frames import Array
 from .names import Name
@@ -30,6 +33,7 @@ from .threads import blas_threads_for
 from .warps import ReducedCloud, Warp
 
 BATCH = 50  # clouds that are read and reduced by one task
+SUMS = 4  # matrices of that size alive at one time on a worker
 
 Source = Callable[[], tuple[npt.ArrayLike, Iterable[Name]]] | tuple[npt.ArrayLike, Iterable[Name]]
 
@@ -42,9 +46,11 @@ class DistributedFit:
     scales_: Array  # (d,)
     eigenvalues_: Array  # (d + 1,)
     landmarks_: tuple[Name, ...]  # in the order of map_
+    mirrored_: list[int]  # clouds left out of the map
     _client: Any
     _fitted: Any  # future of everything but the warps
     _warps: Sequence[Any]  # futures, one a batch
+    _batch: int  # clouds in one
 
     def poses(self) -> tuple[Array, Array]:
         """rotations_ (n, d, d) and translations_ (n, d)."""
@@ -54,10 +60,10 @@ class DistributedFit:
     def transform(self, points: npt.ArrayLike, cloud: int) -> Array:  # (k, d) -> (k, d)
         """Points of the cloud at an index, taken into the map by the worker that holds its warp."""
         count = self._client.submit(_count, self._fitted, pure=False).result()
-        if not 0 <= cloud < count:
+        if not isinstance(cloud, Integral) or isinstance(cloud, bool) or not 0 <= cloud < count:
             raise InvalidSetting(f"cloud is {cloud!r}; there are {count}, numbered from 0")
-        batch = self._warps[cloud // BATCH]
-        return np.asarray(self._client.submit(_transformed, batch, cloud % BATCH, points, pure=False).result())
+        batch, place = divmod(int(cloud), self._batch)
+        return np.asarray(self._client.submit(_transformed, self._warps[batch], place, points, pure=False).result())
 
 
 def fit(
@@ -70,7 +76,9 @@ def fit(
     sources : for each cloud a function without arguments that reads it on a worker and returns (points, ids), such as
         ``functools.partial(read, path)``; or such a pair itself.
 
-    Batches of 50 clouds are read and reduced side by side.  Robust fitting is not for this path.
+    Batches of up to 50 clouds are read and reduced side by side.  The sums are dense, m x m for m landmarks, so this is
+    for many clouds rather than for many landmarks.  Robust fitting is not for this path.  Warnings of the workers are
+    given again here.
     """
     if not isinstance(estimator, DeformableGPA) or estimator.robust is not None:
         raise InvalidSetting("distributed.fit takes AffineGPA, TPSGPA or KernelGPA with robust=None")
@@ -79,44 +87,106 @@ def fit(
         raise InvalidObservations(
             "sources: expected a list with a function or a (points, ids) pair for each of 2 clouds or more"
         )
-    parts = [list(sources[first : first + BATCH]) for first in range(0, len(sources), BATCH)]
-    read = [client.submit(_read, part, pure=False) for part in parts]
-    scene = client.submit(_scene, read, pure=False)
-    sums = [client.submit(_form, estimator, scene, b, pure=False) for b in range(len(parts))]
+    workers = max(1, len(client.scheduler_info()["workers"]))
+    batch = min(BATCH, -(-len(sources) // (2 * workers)))  # a few clouds are spread too
+    firsts = range(0, len(sources), batch)
+    read = [_submit(client, _read, list(sources[first : first + batch]), first) for first in firsts]
+    opened = _submit(client, _scene, read)
+    scene = _submit(client, _value, opened)
+    sums = [_submit(client, _form, estimator, scene, first, batch) for first in firsts]
     while len(sums) > 1:
         pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
-        sums = [client.submit(_added, *pair, pure=False) if len(pair) == 2 else pair[0] for pair in pairs]
-    solution = client.submit(_solved, estimator, scene, sums[0], pure=False)
-    warps = [client.submit(_warps, estimator, scene, solution, b, pure=False) for b in range(len(parts))]
-    fitted = client.submit(_fitted, scene, solution, warps, pure=False)
-    places, scales, values, landmarks = client.submit(_told, fitted, pure=False).result()
-    return DistributedFit(places, scales, values, landmarks, client, fitted, warps)
+        sums = [_submit(client, _added, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    solved = _submit(client, _solved, estimator, scene, sums[0])
+    solution = _submit(client, _value, solved)
+    warps = [_submit(client, _warps, estimator, scene, solution, first, batch) for first in firsts]
+    fitted = _submit(client, _fitted, scene, solution, warps)
+    try:
+        places, scales, values, landmarks, mirrored = _submit(client, _told, fitted).result()
+        messages = [text for one in (opened, solved) for text in _submit(client, _messages, one).result()]
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":  # of dask.distributed, which is an extra
+            raise TooLarge(
+                f"workers died again and again at the same task, usually for want of memory ({error})"
+            ) from error
+        raise
+    for message in messages:
+        warnings.warn(message, KernelGPAWarning, stacklevel=2)
+    return DistributedFit(places, scales, values, landmarks, mirrored, client, fitted, warps, batch)
+
+
+def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return client.submit(function, *arguments, pure=False)
+    except TypeError as error:
+        raise InvalidSetting(
+            f"a source or the estimator cannot be sent to the workers ({error}); give functions of a module, such as "
+            "functools.partial(read, path)"
+        ) from error
 
 
 # -- what runs on the workers --
 
 
-def _read(sources: Sequence[Source]) -> list[tuple[Any, Any]]:
-    return [source() if callable(source) else source for source in sources]
+@dataclass(frozen=True)
+class Recorded:
+    """A result, and the warnings on the way to it."""
+
+    value: Any
+    messages: list[str]
 
 
-def _scene(batches: Sequence[list[tuple[Any, Any]]]) -> Scene:
+def _recorded(function: Callable[[], Any]) -> Recorded:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", KernelGPAWarning)
+        value = function()
+    return Recorded(value, [str(one.message) for one in caught if issubclass(one.category, KernelGPAWarning)])
+
+
+def _value(recorded: Recorded) -> Any:
+    return recorded.value
+
+
+def _messages(recorded: Recorded) -> list[str]:
+    return recorded.messages
+
+
+def _read(sources: Sequence[Source], first: int) -> list[tuple[Any, Any]]:
+    pairs = []
+    for i, source in enumerate(sources, start=first):
+        try:
+            pair = source() if callable(source) else source
+        except Exception as error:  # whatever a stranger's function raises
+            raise InvalidObservations(f"source {i}: it cannot be read ({type(error).__name__}: {error})") from error
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise InvalidObservations(f"source {i}: found {type(pair).__name__}; expected a pair (points, ids)")
+        pairs.append((pair[0], pair[1]))
+    return pairs
+
+
+def _scene(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
     observations = Observations.from_clouds([pair for batch in batches for pair in batch])
-    with blas_threads_for(len(observations.landmarks)):
-        return open_scene(observations)
+    m = len(observations.landmarks)
+    needed, free = SUMS * 8 * m**2, available_memory()
+    if needed > free:
+        raise TooLarge(
+            f"sums of {m} x {m} take {needed / 1e9:.2f} GB of {free / 1e9:.2f} GB free on a worker; use fewer landmarks"
+        )
+    with blas_threads_for(m):
+        return _recorded(lambda: open_scene(observations))
 
 
-def _reduced(estimator: DeformableGPA, scene: Scene, batch: int) -> list[ReducedCloud]:
+def _reduced(estimator: DeformableGPA, scene: Scene, first: int, batch: int) -> list[ReducedCloud]:
     family = estimator.family()
-    clouds = scene.restricted.clouds[batch * BATCH : (batch + 1) * BATCH]
+    clouds = scene.restricted.clouds[first : first + batch]
     return [family.prepare(cloud).reduce(family.smoothing, cloud.weights) for cloud in clouds]
 
 
-def _form(estimator: DeformableGPA, scene: Scene, batch: int) -> Array:  # (m, m)
+def _form(estimator: DeformableGPA, scene: Scene, first: int, batch: int) -> Array:  # (m, m)
     """The sum over the clouds of a batch that take part."""
     with blas_threads_for(len(scene.landmarks)):
-        reduced = _reduced(estimator, scene, batch)
-        part = [one for t, one in enumerate(reduced, start=batch * BATCH) if t in set(scene.part.tolist())]
+        reduced = _reduced(estimator, scene, first, batch)
+        part = [one for t, one in enumerate(reduced, start=first) if t in set(scene.part.tolist())]
         form = accumulate(part, len(scene.landmarks))
         return form.matrix if isinstance(form, DenseForm) else form.apply(np.eye(len(scene.landmarks)))
 
@@ -125,25 +195,29 @@ def _added(first: Array, second: Array) -> Array:
     return first + second
 
 
-def _solved(estimator: DeformableGPA, scene: Scene, total: Array) -> Solution:
-    with blas_threads_for(len(scene.landmarks)):
+def _solved(estimator: DeformableGPA, scene: Scene, total: Array) -> Recorded:
+    def solve() -> Solution:
+        estimator.warn_if_hardly_tied(scene)
         return estimator.solve(scene.core, DenseForm(total), scene.start.gauge.rotations)
 
+    with blas_threads_for(len(scene.landmarks)):
+        return _recorded(solve)
 
-def _warps(estimator: DeformableGPA, scene: Scene, solution: Solution, batch: int) -> list[Warp]:
+
+def _warps(estimator: DeformableGPA, scene: Scene, solution: Solution, first: int, batch: int) -> list[Warp]:
     with blas_threads_for(len(scene.landmarks)):
         places = solution.gauge.map
-        return [one.fits([places[one.seen]])[0] for one in _reduced(estimator, scene, batch)]
+        return [one.fits([places[one.seen]])[0] for one in _reduced(estimator, scene, first, batch)]
 
 
 def _fitted(scene: Scene, solution: Solution, warps: Sequence[list[Warp]]) -> dict[str, Any]:
     everything = results(scene, solution, [warp for batch in warps for warp in batch])
-    kept = ("map_", "scales_", "eigenvalues_", "rotations_", "translations_")
+    kept = ("map_", "scales_", "eigenvalues_", "rotations_", "translations_", "mirrored_")
     return {**{name: everything[name] for name in kept}, "landmarks": scene.observations.landmarks}
 
 
 def _told(fitted: dict[str, Any]) -> tuple[Any, ...]:
-    return fitted["map_"], fitted["scales_"], fitted["eigenvalues_"], fitted["landmarks"]
+    return tuple(fitted[name] for name in ("map_", "scales_", "eigenvalues_", "landmarks", "mirrored_"))
 
 
 def _poses(fitted: dict[str, Any]) -> tuple[Array, Array]:

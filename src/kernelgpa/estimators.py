@@ -21,9 +21,11 @@ from .registration import GPA, Prediction, Prepared, Solution, Work, all_poses, 
 from .rigid import map_rank, rigid_registration, similarity_registration
 from .scene import Scene
 from .spectral import factorisation
+from .threads import jobs
 from .warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, Warp
 from .warps.affine import affine_warp
 
+LEAST_BANDWIDTH = 1e-12
 MOST_CONTROL_POINTS = 25  # an axis: 15,625 in space
 
 
@@ -57,7 +59,8 @@ class RigidGPA(GPA):
 
     def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
         core = work.core
-        return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(self._without)(core, fold) for fold in folds))
+        tasks = (delayed(self._without)(core, fold) for fold in folds)
+        return list(Parallel(n_jobs=jobs(n_jobs, len(folds)), prefer="threads")(tasks))
 
     def _without(self, core: Observations, left_out: IndexArray) -> Prediction:
         kept = core.select(np.delete(np.arange(len(core.landmarks)), left_out))
@@ -196,7 +199,7 @@ class KernelGPA(DeformableGPA):
     def family(self) -> Family:
         return KernelFamily(
             as_kernel(self.kernel),
-            _positive("bandwidth", self.bandwidth),
+            _bandwidth(self.bandwidth),
             _positive("smoothing", self.smoothing),
             None if self.inducing is None else _whole("inducing", self.inducing, least=1),
         )
@@ -205,6 +208,13 @@ class KernelGPA(DeformableGPA):
         if isinstance(family, KernelFamily) and family.inducing is None:
             return replace(family, inducing=FEW_CENTRES)
         return None
+
+
+def _bandwidth(value: Any) -> float:
+    bandwidth = _positive("bandwidth", value)
+    if bandwidth < LEAST_BANDWIDTH:
+        raise InvalidSetting(f"bandwidth is {value!r}; below {LEAST_BANDWIDTH:g} of a cloud no kernel reaches anything")
+    return bandwidth
 
 
 def _positive(name: str, value: Any) -> float:

@@ -50,21 +50,23 @@ def faithful_registration(
     """The map of eq. 16 with the given gamma, or with gamma by the rule."""
     system = RigidSystem(together)
     stand_in = form.stand_in if isinstance(form, ThinForm) else None
-    if gamma is None and stand_in is not None:  # every try would be a long iteration: the other tells it well enough
-        gamma = _by_the_rule(together, stand_in, system, start).gamma
     if gamma is None:
-        return _by_the_rule(together, form, system, start)
+        # where every try is a long iteration, the form that stands in says where to begin
+        first = None if stand_in is None else _by_the_rule(together, stand_in, system, start).gamma
+        return _by_the_rule(together, form, system, start, first or None)
     priced = system if gamma == 0 else system.penalised(form, gamma)
     return Faithful(registered(priced, together, start), gamma, np.nan)
 
 
-def _by_the_rule(together: Together, form: Form, system: RigidSystem, start: Array) -> Faithful:
+def _by_the_rule(
+    together: Together, form: Form, system: RigidSystem, start: Array, first: float | None = None
+) -> Faithful:
     rigid = registered(system, together, start)
     seen, total = int(np.count_nonzero(together.weights)), float(together.weights.sum())
     if rigid.cost <= 1e-20 * total / seen * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
         return Faithful(rigid, 0.0, 0.0)
     allowed = LEEWAY * len(together.weights) / seen
-    gamma = FIRST * total / form.total
+    gamma = FIRST * total / form.total if first is None else first
     fewest, most = 0.0, LARGEST
     result, tried = Faithful(rigid, 0.0, 0.0), list[tuple[float, float]]()
     for _ in range(ROUNDS):

@@ -6,7 +6,7 @@ landmarks, d dimensions and q features a cloud:
     exact                  n s^2 for the clouds, s^2 for the one at work, 2 m^2 for the total and its factor
     thin, dense total      n s q for the clouds, 2 m^2
     thin, Woodbury         n s q, and 2 (n q)^2 for the products of all features
-    thin, iterated         n s q, and 6 m q for the form that stands in
+    thin, iterated         n s q, and 12 m q for the form that stands in and what finds it
     sparse                 3.5 n s f with f entries a row of a factor, about 0.65 s^(1/3) times the neighbours
 
 each with 8 n m d for the clouds side by side.
@@ -21,9 +21,15 @@ from pathlib import Path
 
 from .errors import InvalidSetting
 from .forms import MOST_DENSE, MOST_FEATURES, SMALL
-from .kernels import SPARSE_SHARE
+from .kernels import sparse_pays
 
 WORD = 8
+MOST = 10**12  # clouds, landmarks, ...: more is a mistake
+UNKNOWN = 1 << 62  # bytes, where the system does not tell
+CONTAINER = (  # limit and use, by the second and by the first version of control groups
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
 PROGRAM = 2.5e8  # bytes of the interpreter and its libraries, and what is too small to count
 EXACT = "exact kernel warps: one factorisation a cloud"
 DENSE = "few features a cloud, dense total"
@@ -45,7 +51,7 @@ class Forecast:
         return self.memory <= self.available
 
     def __str__(self) -> str:
-        return f"{self.memory / 1e9:.2f} GB of {self.available / 1e9:.1f} GB free; {self.path}"
+        return f"{self.memory / 1e9:.2f} GB of {self.available / 1e9:.2f} GB free; {self.path}"
 
 
 def forecast(
@@ -71,29 +77,30 @@ def forecast(
     'few features a cloud, total by Woodbury'
     """
     whole = [one for one in (n, m, d, inducing) if one is not None]
-    if not all(isinstance(one, Integral) for one in whole) or not all(
-        isinstance(one, Real) for one in (seen, neighbours) if one is not None
-    ):
+    shares = [one for one in (seen, neighbours) if one is not None]
+    if not all(isinstance(one, Integral) for one in whole) or not all(isinstance(one, Real) for one in shares):
         raise InvalidSetting(
             f"forecast of {n!r}, {m!r}, {d!r}, {inducing!r}, {seen!r}, {neighbours!r}; expected whole numbers, a share "
             "and a number of neighbours"
         )
     n, m, d, inducing = int(n), int(m), int(d), None if inducing is None else int(inducing)  # NumPy's overflow
-    if n < 1 or m < 1 or d not in (2, 3) or not 0 < seen <= 1 or (inducing is not None and inducing < 0):
+    counts = [n, m, *([] if inducing is None else [inducing + 1])]
+    near = 1.0 if neighbours is None else float(neighbours)
+    if min(counts) < 1 or max(counts) > MOST or d not in (2, 3) or not 0 < seen <= 1 or not 0 <= near <= MOST:
         raise InvalidSetting(
-            f"forecast of {n} clouds, {m} landmarks, dimension {d}, inducing {inducing}, seen {seen}; expected "
-            "positive numbers, dimension 2 or 3 and a share"
+            f"forecast of {n} clouds, {m} landmarks, dimension {d}, inducing {inducing}, seen {seen}, neighbours "
+            f"{neighbours}; expected positive numbers up to {MOST:.0e}, dimension 2 or 3 and a share"
         )
     s = seen * m
     together = 8 * n * m * d
-    if inducing is None and neighbours is not None and neighbours <= SPARSE_SHARE * s:
+    if inducing is None and neighbours is not None and sparse_pays(neighbours, s):
         path, numbers = SPARSE, n * s * (1.5 * neighbours + 3.5 * min(0.65 * s ** (1 / 3) * neighbours, s))
     elif inducing is None:
         path, numbers = EXACT, n * s**2 + s**2 + 2 * m**2
     else:
         width = min(inducing, s) + d + 1
         features = n * width
-        path, rest = ITERATED, 6.0 * m * width
+        path, rest = ITERATED, 12.0 * m * width
         if m <= SMALL or (2 * features >= m and m <= MOST_DENSE):
             path, rest = DENSE, 2.0 * m**2
         elif features <= MOST_FEATURES:
@@ -103,13 +110,26 @@ def forecast(
 
 
 def available_memory() -> int:
-    """Bytes that a process may still take without harm."""
+    """Bytes that a process may still take without harm: what the system has free, or a container leaves."""
+    return min(_free_memory(), _left_in_container())
+
+
+def _free_memory() -> int:
     status = Path("/proc/meminfo")
     if status.exists():
         for line in status.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return 1024 * int(line.split()[1])
-    try:
+    try:  # systems that tell only how much there is in all
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
-        return 1 << 62
+    except (AttributeError, ValueError, OSError):
+        return UNKNOWN
+
+
+def _left_in_container() -> int:
+    for limit, used in CONTAINER:
+        try:
+            return int(Path(limit).read_text()) - int(Path(used).read_text())
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return UNKNOWN

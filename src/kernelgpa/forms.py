@@ -143,22 +143,37 @@ class ThinForm:
         again = ThinForm(self.weights, self.blocks, self.factors * factors)
         if self.stand_in is None:
             again.__dict__["_products"] = self._products  # which the first that asks has computed for all
+        else:
+            again.__dict__["stand_in"] = ThinForm(self.weights, self.stand_in.blocks, again.factors)
         return again
 
     def dense(self) -> DenseForm:
-        rows = self._rows(slice(0, self.landmarks))
-        matrix = product(rows, -rows.T)
+        total = zeros(self.landmarks, self.landmarks).T  # in the order of LAPACK, which works in place
+        for blocks in self._groups():
+            rows = ThinForm(self.weights, blocks, self.factors)._rows(slice(0, self.landmarks))
+            total = dsyrk(-1.0, rows.T, 1.0, total, trans=True, lower=True, overwrite_c=True)
+        matrix = made_symmetric(total)
         matrix[np.diag_indices_from(matrix)] += self.weights
         return DenseForm(matrix)
+
+    def _groups(self) -> Iterator[tuple[Block, ...]]:
+        """Blocks together as long as their features are fewer than the landmarks, so that no copy is larger than Q."""
+        group, features = list[Block](), 0
+        for block in self.blocks:
+            if group and features + block.basis.shape[1] > self.landmarks:
+                yield tuple(group)
+                group, features = [], 0
+            group.append(block)
+            features += block.basis.shape[1]
+        yield tuple(group)
 
     @cached_property
     def stand_in(self) -> ThinForm | None:
         """A form near this one with few features, where these are too many for Woodbury; else None.
 
-        B_t B_t' summed over the clouds, in units of the weights, has eigenvalues from 0 to 1, and they add up to the
-        features of one cloud.  So those above a half are fewer than two clouds have, and are found, with their vectors
-        and some smaller ones, from a random block of that width.  On what is left out the two forms differ by less than
-        a factor of two.
+        B_t B_t' summed over the clouds, in units of the weights, has eigenvalues from 0 to 1 and a known trace.  So
+        those above a half are fewer than twice the trace, and are found, with their vectors and some smaller ones, from
+        a random block of that width.  On what is left out the two forms differ by less than a factor of two.
         """
         if self.features <= MOST_FEATURES:
             return None
@@ -168,7 +183,8 @@ class ThinForm:
         def explained(x: Array) -> Array:
             return x - plain.apply(x / root) / root
 
-        width = 2 * max(block.basis.shape[1] for block in self.blocks) + SPARE
+        explained_by = (np.sum(block.basis**2 / self.weights[block.seen, None]) for block in self.blocks)
+        width = int(np.ceil(2 * sum(explained_by))) + SPARE
         random = np.random.default_rng(SEED).standard_normal(
             (self.landmarks, min(width, self.landmarks // 2, MOST_FEATURES))
         )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import LinAlgError
 from scipy.sparse import csc_array, diags_array
 
 from .errors import NumericalFailure
@@ -50,7 +51,7 @@ def conjugate_gradients(apply: Apply, precondition: Apply, right: Array) -> Arra
         residual -= step * image
     raise NumericalFailure(
         f"the map did not settle in {MOST_STEPS} steps of conjugate gradients; raise smoothing, or use fewer "
-        "inducing points"
+        "inducing points if there are any"
     )
 
 
@@ -71,7 +72,12 @@ class TypicalKernel:
             return lambda x: (self.matrix @ x + mu * x) / (scale * mu)
         # (1 - scale mu (scale mu + share (K + mu))^-1) / share
         eye = diags_array(np.full(self.matrix.shape[0], (scale + share) * mu))
-        inner = factorised(share * self.matrix + eye)
+        try:
+            inner = factorised(share * self.matrix + eye)
+        except LinAlgError:
+            raise NumericalFailure(
+                "the clouds' kernels are not positive definite in double precision; raise smoothing"
+            ) from None
         return lambda x: (x - scale * mu * inner.solve(x)) / share
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from .errors import InvalidSetting
-from .frames import Array
+from .frames import Array, finite_rows
 from .memory import room
 from .sparse import count_within, distances_within
 from .threads import in_threads
@@ -110,7 +111,8 @@ class Wendland:
     reach: ClassVar[float] = 1.0
 
     def value(self, r: Array) -> Array:
-        return np.maximum(1 - r, 0) ** 4 * (1 + 4 * r)
+        r = np.minimum(r, 1)
+        return (1 - r) ** 4 * (1 + 4 * r)
 
     def slope(self, r: Array) -> Array:
         return -20 * np.maximum(1 - r, 0) ** 3
@@ -187,11 +189,23 @@ def as_kernel(kernel: str | Kernel | Callable[[Array], Array]) -> Kernel:
     if isinstance(kernel, type):
         raise InvalidSetting(f"kernel is the class {kernel.__name__}; give an instance, {kernel.__name__}()")
     if hasattr(kernel, "value") and hasattr(kernel, "slope") and hasattr(kernel, "against"):
+        _require_reach(kernel)
         return kernel
     if callable(kernel):
         _require_function_of_distance(kernel)
         return Radial(kernel)
     raise InvalidSetting(f"kernel is {kernel!r}; expected a name, a kernel or a function of distance / sigma")
+
+
+def _require_reach(kernel: Kernel) -> None:
+    """A kernel that says where it ends must be 0 from there on."""
+    reach = getattr(kernel, "reach", np.inf)
+    known = isinstance(reach, Real) and float(reach) > 0
+    beyond = np.array([1.0, 1.2, 2.0, 5.0]) * reach if known and np.isfinite(reach) else np.zeros(0)
+    if not known or np.any(np.abs(kernel.value(beyond)) > 1e-12):
+        raise InvalidSetting(
+            f"kernel: its reach is {reach} and it is not 0 from there on; correct reach or leave it out"
+        )
 
 
 def _require_function_of_distance(function: Callable[[Array], Array]) -> None:
@@ -245,7 +259,12 @@ def neighbours(kernel: Kernel, centres: Array, sigma: float) -> float | None:
     if len(centres) < SPARSE_FROM or not np.isfinite(reach):
         return None
     count = count_within(centres, reach * sigma)
-    return count if count <= SPARSE_SHARE * len(centres) else None
+    return count if sparse_pays(count, len(centres)) else None
+
+
+def sparse_pays(neighbours: float, points: float) -> bool:
+    """Whether a kernel matrix with so many entries a row is better kept sparse."""
+    return points >= SPARSE_FROM and neighbours <= SPARSE_SHARE * points
 
 
 def sparse_gram(kernel: Kernel, x: Array, centres: Array, sigma: float) -> csr_array:  # (k, s)
@@ -261,13 +280,14 @@ def gram_sum(
     centres: Array,  # (s, d)
     sigma: float,
     weights: Array,  # (s, c)
+    sparse: bool = False,  # whether few centres are within the kernel's reach of a point
 ) -> Array:  # (k, c), gram(x) @ weights
     """Sums of kernels at many points, a few rows at a time so that they stay in the cache.
 
     For the Gaussian  -|x - z|^2 / 2  comes from one matrix product,  [x, |x|^2, 1] [z, -1/2, -|z|^2 / 2]'.
     """
-    if neighbours(kernel, centres, sigma) is not None:
-        return sparse_gram(kernel, x, centres, sigma) @ weights
+    if sparse:
+        return _nan_where(x, sparse_gram(kernel, x, centres, sigma) @ weights)
     total = np.empty((len(x), weights.shape[1]))
     buffer = np.empty((min(ROWS, len(x)), len(centres)))
     u, z = x / sigma, centres / sigma
@@ -292,8 +312,9 @@ def gram_gradient(
     centres: Array,  # (s, d)
     sigma: float,
     weights: Array,  # (s, c)
+    sparse: bool = False,
 ) -> Array:  # (k, c, d), the gradient of gram(x) @ weights
-    if neighbours(kernel, centres, sigma) is not None:
+    if sparse:
         return _sparse_gradient(kernel, x, centres, sigma, weights)
     slope = kernel.slope(cdist(x / sigma, centres / sigma)) / sigma**2
     # differences first: slope grows like 1 / r at a kink, and x - z carries the digits
@@ -304,6 +325,10 @@ def _sparse_gradient(kernel: Kernel, x: Array, centres: Array, sigma: float, wei
     slope = distances_within(x / sigma, centres / sigma, kernel.reach).tocoo()  # type: ignore[attr-defined]
     values, (rows, columns) = kernel.slope(slope.data) / sigma**2, slope.coords
     apart = x[rows] - centres[columns]
-    return np.stack(
-        [csr_array((values * apart[:, j], (rows, columns)), slope.shape) @ weights for j in range(x.shape[1])], axis=-1
-    )
+    parts = [csr_array((values * apart[:, j], (rows, columns)), slope.shape) @ weights for j in range(x.shape[1])]
+    return _nan_where(x, np.stack(parts, axis=-1))
+
+
+def _nan_where(x: Array, values: Array) -> Array:
+    values[~finite_rows(x)] = np.nan
+    return values

@@ -396,8 +396,9 @@ def _dimensions(values: Any) -> int:
 
 
 def _cloud_ids(pair: Sequence[Any], name: Name) -> list[Name]:
-    if len(pair) != 2:
-        raise InvalidObservations(f"cloud {name!r}: found {len(pair)} items; expected a (points, ids) pair")
+    if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+        found = f"{len(pair)} items" if isinstance(pair, Sized) else type(pair).__name__
+        raise InvalidObservations(f"cloud {name!r}: found {found}; expected a (points, ids) pair")
     if isinstance(pair[1], Set):
         raise InvalidObservations(f"cloud {name!r}: its ids are a set, which has no order; give a list")
     ids = listed(pair[1])

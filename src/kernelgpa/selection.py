@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import clone
 
-from .errors import InvalidSetting, KernelGPAError, KernelGPAWarning, WeaklyTied
+from .errors import InvalidSetting, KernelGPAError, KernelGPAWarning, NumericalFailure, TooLarge, WeaklyTied
 from .estimators import KernelGPA
 from .frames import Array, IndexArray, regions
 from .metrics import consistency, sensor_residuals
@@ -31,7 +32,7 @@ from .observations import Observations, as_observations
 from .progress import tracked
 from .registration import GPA, Prepared
 from .scene import Scene, open_scene
-from .threads import blas_threads_for
+from .threads import blas_threads_for, jobs, require_jobs
 from .ties import require_tied, surely_tied
 
 REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
@@ -86,7 +87,7 @@ def cross_validate(
         map; or a list of folds, each a list of landmarks.  The folds are the same for every estimator.
     """
     _require_estimator(estimator)
-    _require_jobs(n_jobs)
+    require_jobs(n_jobs)
     fitted = clone(estimator)
     fitted.check_settings()
     observations = as_observations(points, weights)
@@ -250,9 +251,11 @@ def tune(
     n_jobs : processes that try settings side by side (joblib); None: one.  A terminal shows a bar.
     progress : called with the number of settings tried, the number known to come, and the last trial.
     """
-    _require_jobs(n_jobs)
+    require_jobs(n_jobs)
     if not isinstance(rounds, Integral) or rounds < 0:
         raise InvalidSetting(f"rounds is {rounds!r}; expected a whole number, 0 for the grid alone")
+    if progress is not None and not callable(progress):
+        raise InvalidSetting(f"progress is {progress!r}; expected a function of (done, known to come, last trial)")
     searches = _searches(estimator, grid)
     observations = as_observations(points, weights)
     with blas_threads_for(len(observations.landmarks)):
@@ -327,11 +330,6 @@ def _require_estimator(estimator: Any) -> None:
         )
 
 
-def _require_jobs(n_jobs: Any) -> None:
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise InvalidSetting(f"n_jobs is {n_jobs!r}; expected None, a positive number, or -1 for all cores")
-
-
 def _combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
@@ -358,15 +356,19 @@ def _trials(
     """Every setting tried; those that differ in smoothing alone go together and share what their clouds compute."""
     groups = [list(group) for _, group in groupby(waiting, key=lambda pair: (id(pair[0]), _but_smoothing(pair[1])))]
     tasks = (delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds) for group in groups)
-    jobs = None if n_jobs is None else min(n_jobs, len(groups))  # no process without work
     try:
-        for group, trials in zip(groups, Parallel(n_jobs=jobs, return_as="generator")(tasks), strict=True):
+        done = Parallel(n_jobs=jobs(n_jobs, len(groups)), return_as="generator")(tasks)
+        for group, trials in zip(groups, done, strict=True):
             for (base, _), trial in zip(group, trials, strict=True):
                 yield base, trial
     except PicklingError as error:
         raise InvalidSetting(
             "an estimator or a setting cannot be sent to other processes; use n_jobs=None, or a kernel that can be "
             "pickled, such as a function of a module"
+        ) from error
+    except TerminatedWorkerError as error:
+        raise TooLarge(
+            "a process that tried settings was killed, usually for want of memory; use fewer n_jobs"
         ) from error
 
 
@@ -398,6 +400,9 @@ def _trial(
             result = _validated(clone(base).set_params(**settings), scene, prepared, folds, None)
     except KernelGPAError as error:
         return _failed(base, settings, error, time.perf_counter() - begun)
+    if np.isnan(result.sensor_rms):  # which would win every comparison
+        lost = NumericalFailure("the warps flatten space or leave double precision")
+        return _failed(base, settings, lost, time.perf_counter() - begun)
     disagreement = result.consistency
     mean = float(np.mean(disagreement[~np.isnan(disagreement)]))
     return Trial(type(base).__name__, settings, result.sensor_rms, mean, result.cve, time.perf_counter() - begun)

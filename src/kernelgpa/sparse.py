@@ -26,9 +26,14 @@ SAMPLE = 200  # points that tell how many others are near one
 
 
 def distances_within(x: Array, centres: Array, radius: float) -> csr_array:  # (k, s)
-    """Distances of the pairs that are not farther apart than the radius; those of 0 are entries too."""
-    near = cKDTree(x).sparse_distance_matrix(cKDTree(centres), radius, output_type="ndarray")
-    return csr_array((near["v"], (near["i"], near["j"])), shape=(len(x), len(centres)))
+    """Distances of the pairs that are not farther apart than the radius; those of 0 are entries too.
+
+    A point that is NaN, or outside the box around the centres, is near nothing.
+    """
+    low, high = centres.min(axis=0) - radius, centres.max(axis=0) + radius
+    known = np.flatnonzero(((x >= low) & (x <= high)).all(axis=1))
+    near = cKDTree(x[known]).sparse_distance_matrix(cKDTree(centres), radius, output_type="ndarray")
+    return csr_array((near["v"], (known[near["i"]], near["j"])), shape=(len(x), len(centres)))
 
 
 def count_within(points: Array, radius: float) -> float:
@@ -91,7 +96,10 @@ class SparseFactor:
 def factorised(matrix: sparray) -> SparseFactor:
     """Of a symmetric positive definite matrix; LinAlgError where it is not so in double precision."""
     # pivots on the diagonal, which is safe for a positive definite matrix and keeps it symmetric
-    lu = splu(csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    try:
+        lu = splu(csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError as error:
+        raise LinAlgError(str(error)) from None
     if not np.array_equal(lu.perm_r, lu.perm_c) or not np.all(lu.U.diagonal() > 0):
         raise LinAlgError("not positive definite")
     return SparseFactor(lu)

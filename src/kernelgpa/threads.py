@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from numbers import Integral
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ import numpy.typing as npt
 from joblib import cpu_count
 from scipy.linalg.blas import dgemm
 from threadpoolctl import ThreadpoolController
+
+from .errors import InvalidSetting
 
 LARGE = 800  # rows from which BLAS threads pay
 SPREAD = 1_000_000  # multiplications from which a product is worth SciPy's threads
@@ -75,6 +78,16 @@ def blas_threads_for(rows: int) -> Iterator[None]:
     """Threads that suit matrices of so many rows."""
     with _limits.single("numpy" if rows >= LARGE else "all"):
         yield
+
+
+def require_jobs(n_jobs: Any) -> None:
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
+        raise InvalidSetting(f"n_jobs is {n_jobs!r}; expected None, a positive number, or -1 for all cores")
+
+
+def jobs(n_jobs: int | None, tasks: int) -> int | None:
+    """No more workers than there is work."""
+    return None if n_jobs is None else min(int(n_jobs), max(tasks, 1))
 
 
 def product(a: Matrix, b: Matrix) -> Matrix:

@@ -100,7 +100,7 @@ class Warp:
         if self.kernel_part is None:
             return 0.0
         kernel, centres, sigma, weights = self.kernel_part
-        return float(np.vdot(weights, gram_sum(kernel, centres, centres, sigma, weights)))
+        return float(np.vdot(weights, gram_sum(kernel, centres, centres, sigma, weights, self.sparse)))
 
     @property
     def image_size(self) -> float:
@@ -111,26 +111,30 @@ class Warp:
         warped = unit @ self.coefficients[:-1] + self.coefficients[-1]
         if self.kernel_part is not None:
             kernel, centres, sigma, weights = self.kernel_part
-            warped += gram_sum(kernel, unit, centres, sigma, weights)
+            warped += gram_sum(kernel, unit, centres, sigma, weights, self.sparse)
         return warped
 
     def _gradient(self, unit: Array) -> Array:
         gradient = np.repeat(self.coefficients[:-1].T[None], len(unit), axis=0)
         if self.kernel_part is not None:
             kernel, centres, sigma, weights = self.kernel_part
-            gradient += gram_gradient(kernel, unit, centres, sigma, weights)
+            gradient += gram_gradient(kernel, unit, centres, sigma, weights, self.sparse)
         return gradient
 
     @cached_property
-    def _entries(self) -> float:
-        """Kernel values that a point takes."""
+    def _near(self) -> float | None:
+        """Centres within the kernel's reach of a point, where they are few."""
         if self.kernel_part is None:
-            return 1.0
+            return None
         kernel, centres, sigma, _ = self.kernel_part
-        return neighbours(kernel, centres, sigma) or max(1.0, len(centres))
+        return neighbours(kernel, centres, sigma)
+
+    @property
+    def sparse(self) -> bool:
+        return self._near is not None
 
     def _batches(self, count: int) -> list[slice]:
-        step = max(1, int(BATCH_ENTRIES / self._entries))
+        step = max(1, int(BATCH_ENTRIES / (self._near or max(1, len(self.weights)))))
         return [slice(i, i + step) for i in range(0, max(count, 1), step)]
 
     def checked(self, points: npt.ArrayLike) -> Array:
@@ -152,7 +156,8 @@ def sensor_jacobians(warps: Sequence[Warp], points: Array, which: IndexArray) ->
     jacobians = np.stack([warp.coefficients[:-1].T for warp in warps])[which]
     if one.kernel_part is not None:
         kernel, centres, sigma, _ = one.kernel_part
-        gradients = gram_gradient(kernel, unit, centres, sigma, np.hstack([warp.weights for warp in warps]))
+        side_by_side = np.hstack([warp.weights for warp in warps])
+        gradients = gram_gradient(kernel, unit, centres, sigma, side_by_side, one.sparse)
         k, d = points.shape
         jacobians += gradients.reshape(k, len(warps), d, d)[np.arange(k), which]
     return one.across_sheets(jacobians / one.frame.size)

@@ -34,7 +34,7 @@ from .base import KernelPart, SparseKernel, Warp, fitted_warp
 
 KEPT = 500  # points up to which a cloud's kernel matrix is kept: beyond, new memory costs more than it saves
 LOST = 1e-5  # error of a warp, as a share of its cloud, that is too much
-ROWS = 500  # of Q_t at a time, where it is not kept
+ROWS = 500  # of Q_t, or points, at a time
 
 
 class DualCloud(ABC):
@@ -50,7 +50,10 @@ class DualCloud(ABC):
     def _settle_affine(self, inverse_T: Array) -> Array:  # A^-1 T (s, r) -> (s, r)
         """The affine part of the warp; returned is G with H = A^-1 - G G'."""
         T = self._T
-        root = np.linalg.cholesky(np.linalg.inv(T.columns.T @ inverse_T))
+        try:
+            root = np.linalg.cholesky(np.linalg.inv(T.columns.T @ inverse_T))
+        except LinAlgError:
+            raise _indefinite(self._cloud, self._smoothing / self.weights) from None
         self._to_affine = T.coefficients @ root @ (inverse_T @ root).T  # (d + 1, s)
         self._affine_variance = T.coefficients @ root @ root.T @ T.coefficients.T  # (d + 1, d + 1)
         return np.asarray(inverse_T @ root)
@@ -76,6 +79,10 @@ class DualCloud(ABC):
     def apply(self, targets: Array) -> Array: ...
 
     def variance(self, points: Array) -> Array:
+        parts = [points[first : first + ROWS] for first in range(0, max(len(points), 1), ROWS)]
+        return np.concatenate([self._variance(part) for part in parts])
+
+    def _variance(self, points: Array) -> Array:
         """Universal kriging (theory, eq. 18):  k(p,p) - k' H k + f' C f - 2 f' G k,  over mu."""
         kernel, centres, sigma, _ = self._kernel_part
         unit = self._cloud.frame.to_unit(points)

@@ -17,6 +17,8 @@ from .base import KernelPart, PreparedCloud
 from .dual import PreparedDense, PreparedSparse
 from .thin import PreparedThin, energy_features
 
+MOST_TESTED = 1000  # points on which a kernel that somebody brought must be positive
+
 
 @dataclass(frozen=True)
 class KernelFamily:
@@ -41,12 +43,11 @@ class KernelFamily:
         sigma = self.bandwidth * mean_pairwise_distance(unit)
         if self.inducing is None:
             part = KernelPart(self.kernel, unit, sigma, np.zeros((0, unit.shape[1])))
-            if neighbours(self.kernel, unit, sigma) is not None:
-                return PreparedSparse(cloud, part)
-            prepared = PreparedDense(cloud, part)
             if self.kernel not in KERNELS.values():
-                _require_positive(self.kernel, prepared.gram(), cloud)
-            return prepared
+                some = unit[:: -(-len(unit) // MOST_TESTED)]
+                _require_positive(self.kernel, gram(self.kernel, some, some, sigma), cloud)
+            sparse = neighbours(self.kernel, unit, sigma) is not None
+            return PreparedSparse(cloud, part) if sparse else PreparedDense(cloud, part)
         outermost = int(np.argmax(np.sum(unit**2, axis=1)))  # the same in whatever order the landmarks come
         centres = unit[farthest_points(unit, self.inducing, outermost)]
         if not self.kernel.against and self.kernel not in KERNELS.values():

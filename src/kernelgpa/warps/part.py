@@ -31,8 +31,16 @@ class LeftOut:
     rows: IndexArray  # B
     kept: IndexArray  # A
     root: Array  # (b, a)  L^-1 Q_BA with Q_BB = L L': what Q_AA loses is root' root
-    to_rest: Array  # (b, a)  -Q_BB^-1 Q_BA: from targets of A to predictions at B
-    variance: Array  # (b,) of the predictions' errors, in units of the noise variance, noise included
+    inverse: Array  # (b, b)  L^-1
+
+    def predict(self, targets: Array) -> Array:  # of A -> at B
+        """-Q_BB^-1 Q_BA Y_A"""
+        return -self.inverse.T @ (self.root @ targets)
+
+    @property
+    def variance(self) -> Array:  # (b,)
+        """Of the predictions' errors, in units of the noise variance, noise included."""
+        return np.einsum("ij,ij->j", self.inverse, self.inverse)
 
 
 def leave_out(reduced: ReducedCloud, rows: IndexArray) -> LeftOut:
@@ -47,8 +55,7 @@ def leave_out(reduced: ReducedCloud, rows: IndexArray) -> LeftOut:
             "what a fold leaves of a cloud does not determine its warp; use more folds, or raise smoothing"
         )
     inverse = dtrtri(lower, lower=True)[0]
-    root = inverse @ Q_B[:, kept]
-    return LeftOut(rows, kept, root, -inverse.T @ root, np.einsum("ij,ij->j", inverse, inverse))
+    return LeftOut(rows, kept, inverse @ Q_B[:, kept], inverse)
 
 
 def leave_one_out(reduced: ReducedCloud, targets: Array) -> Array:  # (s, d) -> (s, d)
