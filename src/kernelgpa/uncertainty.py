@@ -90,6 +90,7 @@ class Uncertainty:
         off = np.nan_to_num(posed - fitted.map_)
         total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
         effective = total**2 / np.maximum(np.sum(weights**2, axis=0), np.finfo(np.float64).tiny)  # observations
+        effective = np.maximum(effective, 1.0)  # nobody saw those below
         scatter = np.einsum("tm,tmi,tmj->mij", weights / total, off, off) * effective[:, None, None]
         freedom = np.maximum(effective - 1, 0.0)
         pooled = scatter.sum(axis=0) / freedom.sum()
