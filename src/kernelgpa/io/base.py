@@ -8,8 +8,9 @@ knows its frame; a point that was not seen is NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from ..frames import Array, IndexArray
 
 AXES = "xyz"
 TO_LPS = np.array([-1.0, -1.0, 1.0])  # from RAS, and back
+# float() also takes 1_000, nan, infinity and the digits of other scripts
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Contents:
     unit: str | None = None  # "mm", ... where the file says so
     faces: IndexArray | None = None  # (f, 3), of a mesh
     notes: tuple[str, ...] = ()  # what was converted or left out on the way
+
+    def unlabelled(self) -> Contents:
+        """The same with counted landmarks, for formats that cannot name them."""
+        specimens = tuple(replace(one, labels=counted(len(one.labels))) for one in self.specimens)
+        return replace(self, specimens=specimens, labelled=False)
 
 
 @dataclass(frozen=True)
@@ -96,19 +104,33 @@ class Lines:
 
     def number_in(self, text: str, expected: str = "a number") -> float:
         """One finite number."""
-        try:
-            value = float(text)
-        except ValueError:
-            raise self.wrong(f"found {shortened(text)}", f"expected {expected}") from None
-        if not math.isfinite(value) or "_" in text:
-            raise self.wrong(f"found {shortened(text)}", f"expected {expected}")
-        return value
+        return number_in(text, self.source, self.number, expected)
+
+    def point_in(self, fields: Sequence[str], dimension: int) -> list[float]:
+        """The coordinates of one point."""
+        if len(fields) != dimension:
+            raise self.wrong(f"found {len(fields)} values", f"expected the {dimension} coordinates of a point")
+        return [self.number_in(one, "a coordinate") for one in fields]
 
     def count_in(self, text: str, what: str) -> int:
         """A whole number of at least 0."""
         if not text.isascii() or not text.isdigit() or len(text) > 12:
             raise self.wrong(f"found {shortened(text)}", f"expected the number of {what}")
         return int(text)
+
+
+def number_in(text: str, source: str, line: int | None, expected: str = "a number") -> float:
+    """One finite number that double precision holds."""
+    text = text.strip(" \t")
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        hint = " (with a decimal point)" if "," in text else ""
+        raise FormatError(source, line, f"found {shortened(text)}", f"expected {expected}{hint}")
+    value = float(text)
+    lost = value == 0 and match[1].strip("0.") != ""
+    if lost or math.isinf(value):
+        raise FormatError(source, line, f"{shortened(text)} is beyond double precision", f"expected {expected}")
+    return value
 
 
 def shortened(text: str) -> str:
@@ -132,6 +154,39 @@ def text_of(value: float) -> str:
     return repr(float(value))
 
 
+def unseen_at(points: Array, missing: float | None) -> tuple[Array, tuple[str, ...]]:  # (k, d) -> (k, d), notes
+    """The points with NaN where all coordinates are the number ``missing``.
+
+    One coordinate alone may well be that number: 0 is a good sign for "not seen" and a good coordinate.
+    """
+    if missing is None:
+        return points, ()
+    unseen = (points == missing).all(axis=1)
+    note = f"points not seen because all coordinates are {text_of(missing)}: {unseen.sum()}"
+    return np.where(unseen[:, None], np.nan, points), (note,) if unseen.any() else ()
+
+
+def kept_at(specimens: Sequence[Specimen], missing: float | None, sign: str) -> tuple[str, ...]:
+    """A note where a format has its own ``sign`` for "not seen" and points look like the one that was asked for."""
+    if missing is None:
+        return ()
+    kept = sum(int((one.points == missing).all(axis=1).sum()) for one in specimens if one.points.size)
+    return (f"points kept although all coordinates are {text_of(missing)}: {kept}; here {sign}",) if kept else ()
+
+
+def refuse_repeats(source: str, texts: Sequence[str], lines: Sequence[int], what: str) -> None:
+    """Refuse a name that is given twice, at the line where it is given again."""
+    first: dict[str, int] = {}
+    for text, line in zip(texts, lines, strict=True):
+        if text in first:
+            found = f"{what} {shortened(text)} is given again after line {first[text]}"
+            raise FormatError(source, line, found, "give each a name of its own")
+        first[text] = line
+
+
+# -- what every writer asks before it writes --
+
+
 def stacked(contents: Contents, format_: str) -> Array:  # (n, k, d)
     """All specimens in one array, for formats in which all have the same landmarks."""
     first = contents.specimens[0]
@@ -141,6 +196,79 @@ def stacked(contents: Contents, format_: str) -> Array:  # (n, k, d)
                 format_, None, f"{one.name!r} and {first.name!r} have different landmarks", "write CSV or NPZ instead"
             )
     return np.stack([one.points for one in contents.specimens])
+
+
+def refuse_unsound(contents: Contents, format_: str) -> None:
+    """Refuse what no file of landmarks can hold; every writer begins with this."""
+    if not contents.specimens:
+        raise FormatError(format_, None, "there is no cloud", "give at least one")
+    if contents.faces is not None:
+        raise FormatError(format_, None, "the format cannot hold faces", "write a mesh format, or leave the faces out")
+    dimension = contents.specimens[0].points.shape[-1]
+    for one in contents.specimens:
+        _refuse_unsound_specimen(one, dimension, format_)
+    _refuse_unsound_texts([one.name for one in contents.specimens], "cloud", format_)
+
+
+def _refuse_unsound_specimen(one: Specimen, dimension: int, format_: str) -> None:
+    k = len(one.labels)
+    if dimension not in (2, 3) or one.points.shape != (k, dimension) or k == 0:
+        found = f"{one.name!r}: {k} labels for points of shape {one.points.shape}"
+        raise FormatError(format_, None, found, "expected (landmarks, 2) or (landmarks, 3), the same for all clouds")
+    unseen = np.isnan(one.points)
+    if np.isinf(one.points).any() or (unseen.any(axis=1) != unseen.all(axis=1)).any():
+        found = f"{one.name!r}: a point is infinite or has NaN in some coordinates only"
+        raise FormatError(format_, None, found, "make every point finite or all NaN")
+    if one.weights is not None and (one.weights.shape != (k,) or not (np.isfinite(one.weights)).all()):
+        raise FormatError(format_, None, f"{one.name!r}: its weights do not fit", "give one finite weight a landmark")
+    _refuse_unsound_texts(one.labels, f"{one.name!r}: landmark", format_)
+
+
+def _refuse_unsound_texts(texts: Sequence[str], what: str, format_: str) -> None:
+    if len(set(texts)) < len(texts) or "" in texts:
+        raise FormatError(format_, None, f"{what} names are empty or repeated", "give each a name of its own")
+    for text in texts:
+        if not is_unicode(text):
+            raise FormatError(format_, None, f"{what} {text!r} is no valid Unicode", "rename it")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written to a file: half of a surrogate pair cannot."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def refuse_names(texts: Sequence[str], fits: Callable[[str], bool], format_: str, limit: str) -> None:
+    """Refuse names of clouds or landmarks that would not read back as they are."""
+    for text in texts:
+        if not fits(text):
+            raise FormatError(format_, None, f"the name {shortened(text)} {limit}", "rename it, or write CSV instead")
+
+
+def one_line(text: str) -> bool:
+    """Whether a text comes back from a line that is stripped on reading."""
+    return text == text.strip() and "\n" not in text and "\r" not in text
+
+
+def one_word(text: str) -> bool:
+    return text.split() == [text]
+
+
+def refuse_labels(contents: Contents, format_: str) -> None:
+    """Refuse to drop landmark labels that say more than a count."""
+    if contents.labelled and any(one.labels != counted(len(one.labels)) for one in contents.specimens):
+        remedy = "write CSV or NPZ instead, or drop the labels on purpose (Contents.unlabelled)"
+        raise FormatError(format_, None, "the format holds no landmark labels", remedy)
+
+
+def refuse_several(contents: Contents, format_: str) -> None:
+    if len(contents.specimens) > 1:
+        found = f"the format holds one cloud a file and there are {len(contents.specimens)}"
+        raise FormatError(format_, None, found, "write one file a cloud, or CSV or NPZ")
+
+
+def refuse_flat(contents: Contents, format_: str) -> None:
+    if contents.specimens[0].points.shape[1] != 3:
+        raise FormatError(format_, None, "the format holds points of three dimensions", "write CSV, NPZ or TPS instead")
 
 
 def refuse_weights(contents: Contents, format_: str) -> None:
