@@ -17,7 +17,7 @@ from scipy.io import savemat
 
 from ..errors import FormatError
 from ..frames import Array, finite_rows
-from .base import Contents, Reading, Specimen, as_numbers, counted, refuse_weights
+from .base import Contents, Reading, Specimen, as_numbers, counted, refuse_labels, refuse_unsound, refuse_weights
 
 HEADER = 128
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
@@ -170,7 +170,9 @@ def _seen(cell: Matrix, count: int, name: str, source: str) -> np.ndarray[tuple[
 
 
 def render(contents: Contents) -> bytes:
+    refuse_unsound(contents, "MAT")
     refuse_weights(contents, "MAT")
+    refuse_labels(contents, "MAT")
     data, visible = (np.empty((1, len(contents.specimens)), dtype=object) for _ in range(2))
     for t, one in enumerate(contents.specimens):
         seen = finite_rows(one.points)

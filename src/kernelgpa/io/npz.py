@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import FormatError
 from ..frames import Array
-from .base import Contents, Reading, Specimen, as_numbers, counted, refuse_repeats_in, stacked
+from .base import Contents, Reading, Specimen, as_numbers, counted, refuse_repeats_in, refuse_unsound, stacked
 
 MEMBERS = ("points", "names", "landmarks", "weights")
 MOST_EXPANSION = 1100  # times that DEFLATE can shrink anything
@@ -46,6 +46,7 @@ def parse(data: bytes, source: str, reading: Reading) -> Contents:
 
 
 def render(contents: Contents) -> bytes:
+    refuse_unsound(contents, "NPZ")
     arrays: dict[str, npt.NDArray[np.generic]] = {
         "points": stacked(contents, "NPZ"),
         "names": np.array([one.name for one in contents.specimens], dtype=np.str_),

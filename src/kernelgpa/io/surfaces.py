@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..errors import FormatError
 from ..frames import Array, IndexArray
-from .base import Contents, Reading, Specimen, counted, refuse_missing, refuse_weights
+from .base import (
+    Contents,
+    Reading,
+    Specimen,
+    counted,
+    refuse_flat,
+    refuse_labels,
+    refuse_missing,
+    refuse_several,
+    refuse_unsound,
+    refuse_weights,
+)
 
 
 def surface(
@@ -39,13 +51,13 @@ def fans(polygons: Sequence[Sequence[int]]) -> IndexArray:  # (f, 3)
 
 def one_mesh(contents: Contents, format_: str) -> tuple[Array, IndexArray]:
     """The vertices in space and the triangles of contents that a mesh file can hold."""
+    refuse_unsound(replace(contents, faces=None), format_)
     refuse_weights(contents, format_)
-    if len(contents.specimens) != 1:
-        raise FormatError(format_, None, f"there are {len(contents.specimens)} clouds", "write one file for each")
+    refuse_labels(contents, format_)
+    refuse_several(contents, format_)
     refuse_missing(contents.specimens, format_, "write CSV, or give its place")
     vertices = contents.specimens[0].points
-    if vertices.shape[1] == 2:
-        raise FormatError(format_, None, "the points are in the plane", "meshes are in space; write CSV instead")
+    refuse_flat(contents, format_)
     faces = np.zeros((0, 3), dtype=np.intp) if contents.faces is None else contents.faces
     return vertices, faces
 
