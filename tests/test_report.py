@@ -1,0 +1,466 @@
+"""The page of a registration: what it holds, that it loads nothing, that names stay text, and that it draws."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import shutil
+import time
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from plotly.offline import get_plotlyjs
+
+from conftest import scene
+from kernelgpa import (
+    TPSGPA,
+    AffineGPA,
+    InvalidSetting,
+    KernelGPA,
+    KernelGPAWarning,
+    NotFitted,
+    Observations,
+    RigidGPA,
+    metrics,
+    selection,
+    simulate,
+)
+from kernelgpa.report import render
+from kernelgpa.report.data import Figures, registration_data
+
+MODELS = [
+    RigidGPA(),
+    RigidGPA(scaling=True),
+    AffineGPA(),
+    AffineGPA(method="svd"),
+    TPSGPA(control_points=3),
+    KernelGPA(),
+    KernelGPA(modes="paper"),
+    KernelGPA(robust="geman-mcclure"),
+]
+HOSTILE = [
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 2</script>",
+    '"><img src=x onerror="window.hacked = 3">',
+    "<!-- <script>",
+    "<b>bold</b> & <a href='javascript:window.hacked=4'>link</a>",
+    "line\u2028and\u2029paragraph",
+    "%{x} ${y} {{data}} \\u003c &lt;",
+    "\u202eright to left",
+    "]]>",
+    "\ud800 lone surrogate",
+    "",
+]
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text of the scripts, as a parser of HTML sees them."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.scripts, self.open = [], [], None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag == "script":
+            self.scripts.append((dict(attributes), []))
+            self.open = self.scripts[-1][1]
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self.open = None
+
+    def handle_data(self, text):
+        if self.open is not None:
+            self.open.append(text)
+
+    @property
+    def data(self):
+        return next(json.loads("".join(text)) for attributes, text in self.scripts if attributes.get("id") == "data")
+
+
+def own_parts(page):
+    """The page without plotly's own text."""
+    return page.replace(get_plotlyjs(), "")
+
+
+def unpacked(array):
+    flat = np.frombuffer(base64.b64decode(array["data"]), dtype="<f4").astype(np.float64) * array["times"]
+    return flat.reshape(array["shape"])
+
+
+def named_hostile(n=6, d=3):
+    points, _ = scene(n=n, d=d, hidden=0.1)
+    m = points.shape[1]
+    return Observations.from_array(
+        points,
+        clouds=[f"{HOSTILE[t % len(HOSTILE)]}{t}" for t in range(n)],
+        landmarks=[HOSTILE[j] if j < len(HOSTILE) else f"landmark {j}" for j in range(m)],
+    )
+
+
+# -- without a browser --
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("d", [2, 3])
+def test_every_registration_has_a_page_whose_data_are_the_registration(model, d):
+    points, _ = scene(d=d, hidden=0 if getattr(model, "method", "") == "svd" else 0.2, noise=0.01)
+    gpa = model.fit(points)
+    data = Elements(render(gpa, unit="mm")).data
+    size = np.abs(gpa.map_).max()
+    np.testing.assert_allclose(unpacked(data["map"]), gpa.map_, rtol=0, atol=1e-6 * size)  # float32
+    np.testing.assert_allclose(unpacked(data["warped"]), gpa.transform_clouds(points), rtol=0, atol=1e-5 * size)
+    np.testing.assert_allclose(unpacked(data["poses"]["axes"]), gpa.rotations_, rtol=0, atol=1e-6)
+    assert data["dimension"] == d
+    assert (data["eigenvalues"] is None) == isinstance(gpa, RigidGPA)
+    assert data["seen"] == np.isfinite(points[:, :, 0]).sum()
+    np.testing.assert_array_equal(unpacked(data["landmarkTable"][0]["values"]), gpa.observations_.counts)
+    labels = [column["label"] for column in data["landmarkTable"]]
+    assert ("left out, off by" in labels) != isinstance(gpa, RigidGPA)
+    assert ("weight kept" in labels) == bool(getattr(gpa, "robust", None))
+
+
+@pytest.mark.parametrize("model", [RigidGPA(), KernelGPA()], ids=repr)
+def test_the_figures_are_those_of_metrics_where_everything_counts(model):
+    points, _ = scene(noise=0.02)
+    gpa = model.fit(points)
+    warped = gpa.transform_clouds(points)
+    figures = Figures(gpa)
+    np.testing.assert_allclose(figures.of_landmarks["apart"], metrics.consistency(warped), rtol=1e-12)
+    expected = metrics.sensor_error(warped, gpa.jacobians(points))
+    np.testing.assert_allclose(figures.of_landmarks["sensed"], expected, rtol=1e-12)
+    told = registration_data(gpa)["summary"]["sensed"]
+    assert told["worst"] == expected.max()
+    assert told["at"] == expected.argmax()
+
+
+def test_what_a_robust_fit_sets_aside_does_not_count():
+    points, _ = scene(n=10, m=60, noise=0.005, hidden=0.1)
+    wrong = points.copy()
+    wrong[3, 7] += 2.0
+    gpa = KernelGPA(robust="geman-mcclure").fit(wrong)
+    data = registration_data(gpa)
+    assert data["setAside"] >= 1
+    assert not Figures(gpa).heeded[3, 7]
+    assert Figures(gpa).of_landmarks["apart"][7] < 0.1 < metrics.consistency(gpa.transform_clouds(wrong))[7]
+
+
+def test_landmarks_seen_once_or_never_have_no_figures_and_no_nan_in_the_json():
+    points, _ = scene(noise=0.01)
+    points[:, 4] = np.nan
+    points[1:, 5] = np.nan
+    points[0, 5] = 0.1
+    with pytest.warns(KernelGPAWarning):
+        gpa = KernelGPA().fit(points)
+    page = Elements(render(gpa))
+    values = unpacked(page.data["landmarkTable"][1]["values"])
+    assert np.isnan(values[[4, 5]]).all()
+    assert np.isfinite(np.delete(values, [4, 5])).all()
+    assert page.data["summary"]["apart"]["count"] == points.shape[1] - 2
+    assert np.isnan(unpacked(page.data["map"])[4]).all()
+
+
+def test_mirrored_and_flat_clouds_are_reported():
+    points, template = scene(n=7, noise=0.01)
+    points[2] *= [1, 1, -1]
+    with pytest.warns(KernelGPAWarning, match="mirror"):
+        data = registration_data(KernelGPA().fit(points))
+    assert data["mirrored"] == ["2"]
+    assert data["findings"][0]["kind"] == "mirrored clouds"
+    assert np.isnan(unpacked(data["cloudTable"][2]["values"])[2])
+    flat = points.copy()
+    flat[:, :, 2] = 0.0
+    flat[np.isnan(points[:, :, 0])] = np.nan
+    flat[2] = np.stack([template[:, 0], template[:, 1], 0 * template[:, 0]], axis=1)
+    flat = np.where(np.isnan(flat), np.nan, np.stack([flat[2]] * 7))
+    assert "data" in render(RigidGPA().fit(flat))
+
+
+def test_data_of_any_size_travel_without_overflow():
+    points, _ = scene(noise=0.01)
+    for factor in (1e-60, 1e60):
+        gpa = RigidGPA().fit(points * factor)
+        np.testing.assert_allclose(
+            unpacked(registration_data(gpa)["map"]), gpa.map_, rtol=0, atol=1e-6 * np.abs(gpa.map_).max()
+        )
+
+
+def test_hostile_texts_stay_data():
+    gpa = KernelGPA().fit(named_hostile())
+    notes, settings = HOSTILE, {text: text for text in HOSTILE}
+    page = render(gpa, title=HOSTILE[1], unit=HOSTILE[0], notes=notes, settings=settings)
+    plain = Elements(render(gpa))
+    hostile = Elements(page)
+    # the same elements as without them, and all texts whole in the data
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain.elements]
+    assert hostile.data["notes"] == HOSTILE
+    assert hostile.data["settings"] == [[text, text] for text in HOSTILE]
+    assert hostile.data["landmarks"] == list(map(str, gpa.observations_.landmarks))
+    block = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1]
+    assert not re.search("[<>&\u2028\u2029]", block)
+    page.encode("utf-8")  # can be written
+
+
+def test_the_page_loads_nothing_and_lets_only_its_own_scripts_run():
+    page = render(KernelGPA().fit(scene()[0]))
+    own = own_parts(page)
+    assert not re.search(r"https?:|//cdn|@import|url\(", own)
+    elements = Elements(page)
+    loads = {"src", "srcset", "data", "poster", "background", "action", "ping"}
+    assert not [(tag, a) for tag, a in elements.elements if loads & set(a) or tag in ("link", "iframe", "object")]
+    assert all(a["href"].startswith("#") for tag, a in elements.elements if tag == "a")
+    policy = next(a["content"] for tag, a in elements.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert "'unsafe-inline'" not in policy.split("style-src")[0]
+    assert "showSendToCloud: false" in own  # plotly.js would offer to upload the data
+
+
+def test_a_page_of_sixty_clouds_of_two_thousand_landmarks_is_small(tmp_path):
+    sim = simulate.liver(clouds=60, landmarks=2000, hidden=0.3, noise=0.5)
+    page = render(AffineGPA().fit(sim.points), faces=np.arange(1998).reshape(-1, 3))
+    assert len(page.encode()) < 15e6
+    assert Elements(page).data["faces"]["count"] == 666
+
+
+def test_more_landmarks_than_can_be_drawn_are_thinned(monkeypatch):
+    monkeypatch.setattr("kernelgpa.report.data.MOST_NUMBERS", 6 * 3 * 10)
+    monkeypatch.setattr("kernelgpa.report.data.MOST_ROWS", 4)
+    monkeypatch.setattr("kernelgpa.report.data.MOST_COLUMNS", 7)
+    points, _ = scene()
+    data = registration_data(AffineGPA().fit(points))
+    assert len(data["drawn"]) == 10
+    assert data["warped"]["shape"] == [6, 10, 3]
+    shares = np.frombuffer(base64.b64decode(data["visibility"]["data"]), dtype=np.uint8).reshape(4, 7) / 255
+    rows, columns = data["visibility"]["rows"], data["visibility"]["columns"]
+    seen = np.isfinite(points[:, :, 0])
+    block = seen[rows[1] : rows[2], columns[2] : columns[3]]
+    assert abs(shares[1, 2] - block.mean()) < 1 / 255
+
+
+def test_tuning_is_drawn_by_what_was_varied():
+    points, _ = scene(noise=0.02)
+
+    def axes(grid):
+        tuning = selection.tune(points, grid=grid, folds=4, rounds=0)
+        return registration_data(tuning.best, tuning=tuning)["tuning"]["axes"]
+
+    both = axes({"bandwidth": (0.25, 1.0), "smoothing": (0.1, 1.0)})
+    assert both["names"] == ["bandwidth", "smoothing"]
+    assert len(both["sensed"]) == 4
+    assert axes({"bandwidth": (0.25,), "smoothing": (0.1, 1.0)})["names"] == ["smoothing"]
+    assert axes({"kernel": ("gaussian", "matern32"), "smoothing": (0.1, 1.0)}) is None
+
+
+def test_what_cannot_be_shown_is_an_error_that_says_so():
+    with pytest.raises(NotFitted):
+        render(KernelGPA())
+    with pytest.raises(InvalidSetting, match="fitted registration"):
+        render("gpa")
+    gpa = AffineGPA().fit(scene()[0])
+    with pytest.raises(InvalidSetting, match="landmarks 0 to 40; there are 40"):
+        render(gpa, faces=[[0, 1, 40]])
+    with pytest.raises(InvalidSetting, match="triangles, 3"):
+        render(gpa, faces=[[0.0, 1.0]])
+
+
+# -- in a browser --
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("needs chromium and chromedriver on the path")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in (
+        *("headless=new", "no-sandbox", "disable-gpu", "use-angle=swiftshader", "enable-unsafe-swiftshader"),
+        *("disable-quic", "no-first-run", "disable-background-networking", "disable-component-update", "disable-sync"),
+        *("disable-dev-shm-usage", "window-size=1000,800", f"user-data-dir={profile}"),
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield started
+    started.quit()
+
+
+def opened(browser, tmp_path, page):
+    path = tmp_path / "report.html"
+    path.write_text(page, encoding="utf-8")
+    browser.get(path.as_uri())
+    until(lambda: browser.execute_script("return document.documentElement.dataset.ready") == "yes")
+
+
+def until(done, seconds=120.0):
+    """Software rendering on a busy machine takes its time."""
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "the page did not get there in time"
+        time.sleep(0.05)
+
+
+def errors(browser):
+    return [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def text(browser, selector):
+    return browser.execute_script("return document.querySelector(arguments[0]).textContent", selector)
+
+
+def click(browser, selector):
+    browser.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
+def drawn_colours(browser, selector):
+    """How many colours the middle of a picture on the screen has."""
+    element = browser.find_element("css selector", selector)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
+    time.sleep(0.5)
+    image = imread(io.BytesIO(element.screenshot_as_png))
+    h, w = image.shape[:2]
+    middle = image[h // 5 : 4 * h // 5, w // 5 : 4 * w // 5, :3]
+    return len(np.unique(np.round(8 * middle).reshape(-1, 3), axis=0))
+
+
+POINTS = """
+    const plot = document.querySelector("#mapPlot .live");
+    return Array.from(plot.data[plot.data.length - 2].x).filter((x) => !Number.isNaN(x));
+"""
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_the_page_draws_and_the_slider_changes_the_cloud(browser, tmp_path, d):
+    points, template = scene(d=d, noise=0.02)
+    tuning = selection.tune(points, grid={"bandwidth": (0.25, 1), "smoothing": (0.1, 1)}, folds=4, rounds=1)
+    frames = [f"frame {t}" for t in range(len(points))]
+    gpa = KernelGPA().fit(Observations.from_array(points, clouds=frames))
+    faces = np.argsort(np.linalg.norm(template[:, None] - template, axis=2), axis=1)[:, :3]
+    opened(
+        browser, tmp_path, render(gpa, unit="mm", tuning=tuning, faces=faces, notes=["a note"], settings={"seed": 1})
+    )
+    assert errors(browser) == []
+    assert "6 clouds of 40 landmarks" in text(browser, "#words")
+    assert drawn_colours(browser, "#mapPlot") > 5
+    assert drawn_colours(browser, "#visibilityPlot") > 1
+    assert len(browser.find_elements("css selector", ".live .main-svg")) >= 5
+
+    places = browser.execute_script(POINTS)
+    assert "frame 0" in text(browser, "#cloudName")
+    move = "const s = document.getElementById('cloud'); s.value = 4; s.dispatchEvent(new Event('input'))"
+    browser.execute_script(move)
+    until(lambda: "frame 4" in text(browser, "#cloudName"))
+    until(lambda: browser.execute_script(POINTS) != places)
+    expected = gpa.transform(points[4], cloud=4)[:, 0]
+    np.testing.assert_allclose(browser.execute_script(POINTS), expected[~np.isnan(expected)], atol=1e-5)
+    click(browser, "#next")
+    until(lambda: "frame 5" in text(browser, "#cloudName"))
+    click(browser, "#next")  # round to the first
+    until(lambda: "frame 0" in text(browser, "#cloudName"))
+    click(browser, "#theme")
+    until(lambda: browser.execute_script("return document.documentElement.dataset.theme") == "dark")
+    assert errors(browser) == []
+
+
+def test_residuals_can_be_drawn_longer(browser, tmp_path):
+    points, _ = scene(noise=0.02)
+    gpa = AffineGPA().fit(points)
+    opened(browser, tmp_path, render(gpa))
+    browser.execute_script(
+        "const s = document.getElementById('factor'); s.value = '5'; s.dispatchEvent(new Event('change'))"
+    )
+    off = gpa.transform(points[0], cloud=0) - gpa.map_
+    expected = (gpa.map_ + 5 * off)[:, 0]
+    np.testing.assert_allclose(browser.execute_script(POINTS), expected[~np.isnan(expected)], atol=1e-5)
+
+
+def test_tables_sort_worst_first_and_filter(browser, tmp_path):
+    points, _ = scene(noise=0.02)
+    points[:, 3] = np.nan
+    with pytest.warns(KernelGPAWarning):
+        gpa = KernelGPA().fit(points)
+    opened(browser, tmp_path, render(gpa))
+    cells = (
+        "return [...document.querySelectorAll('#landmarkTable tbody tr')].map((r) => r.cells[arguments[0]].textContent)"
+    )
+    worst = np.argsort(-np.nan_to_num(Figures(gpa).of_landmarks["sensed"], nan=-1.0))
+    assert browser.execute_script(cells, 0) == [str(j) for j in worst]
+    header = "#landmarkTable th:nth-child(1)"
+    click(browser, f"{header} button")
+    assert browser.execute_script(cells, 0) == [str(j) for j in range(40)]
+    browser.find_element("css selector", f"{header} button").send_keys("\ue007")  # Enter, as from a keyboard
+    assert browser.execute_script(cells, 0) == [str(j) for j in range(40)][::-1]
+    assert browser.find_element("css selector", header).get_attribute("aria-sort") == "descending"
+    click(browser, "#landmarkTable th:nth-child(3) button")
+    click(browser, "#landmarkTable th:nth-child(3) button")
+    values = browser.execute_script(cells, 2)
+    assert values[-1] == "\u2013"  # what is not known is last in either direction
+    assert [float(value) for value in values[:-1]] == sorted(float(value) for value in values[:-1])
+    browser.execute_script(
+        "const f = document.querySelector('#landmarkTable input'); f.value = '39'; f.dispatchEvent(new Event('input'))"
+    )
+    assert browser.execute_script(cells, 0) == ["39"]
+    click(browser, "#cloudTable tbody tr:nth-child(3) button")
+    name = text(browser, "#cloudTable tbody tr:nth-child(3) td")
+    until(lambda: text(browser, "#cloudName bdi") == name)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
+    gpa = KernelGPA().fit(named_hostile(d=d))
+    page = render(gpa, title=HOSTILE[1], unit=HOSTILE[2], notes=HOSTILE, settings={text: text for text in HOSTILE})
+    opened(browser, tmp_path, page)
+    for cloud in range(6):
+        browser.execute_script(
+            "const s = document.getElementById('cloud'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
+            cloud,
+        )
+        until(lambda cloud=cloud: text(browser, "#cloudName bdi") == str(gpa.observations_.names[cloud]))
+    hover = "Plotly.Fx.hover(document.querySelector('#visibilityPlot .live'), [{xval: 2, yval: 1}], 'xy')"
+    browser.execute_script(hover)
+    if d == 2:  # each hostile name in turn in a hover label of plotly
+        for j in range(6):
+            at = f"[{{curveNumber: 0, pointNumber: {j}}}]"
+            browser.execute_script(f"Plotly.Fx.hover(document.querySelector('#mapPlot .live'), {at})")
+            start = " ".join(HOSTILE[j][:40].split())
+            until(lambda start=start: text(browser, "#mapPlot .hoverlayer").startswith(start), 20)
+    assert text(browser, "h1") == HOSTILE[1]
+    assert browser.title == HOSTILE[1]
+    first = "[...document.querySelectorAll('#landmarkTable tbody td:first-child')]"
+    cells = browser.execute_script(f"return {first}.map((cell) => cell.textContent.toWellFormed())")
+    shown = {name.encode("utf-8", "replace").decode() for name in map(str, gpa.observations_.landmarks)}
+    assert {cell.replace("\ufffd", "?") for cell in cells} == shown
+    marked = "main bdi *, main dd > :not(bdi), .note *, #mapPlot a, #mapPlot image, img[onerror], [href^=javascript]"
+    assert browser.find_elements("css selector", marked) == []
+    assert browser.execute_script("return typeof window.hacked") == "undefined"
+    assert errors(browser) == []
+
+
+def test_nothing_leaves_the_page(browser, tmp_path):
+    opened(browser, tmp_path, render(KernelGPA().fit(scene()[0])))
+    assert browser.execute_script("return performance.getEntriesByType('resource').map((e) => e.name)") == []
+    buttons = browser.execute_script(
+        "return [...document.querySelectorAll('.modebar-btn')].map((b) => b.getAttribute('data-title'))"
+    )
+    assert not [title for title in buttons if "hare" in title or "loud" in title]
+    refused = browser.execute_async_script(
+        "fetch('data:,x').then(() => arguments[0]('loaded'), () => arguments[0]('refused'))"
+    )
+    assert refused == "refused"
+    injected = """
+        const s = document.createElement("script");
+        s.textContent = "window.hacked = 5";
+        document.body.append(s);
+        return typeof window.hacked;
+    """
+    assert browser.execute_script(injected) == "undefined"
+    browser.get_log("browser")
