@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import sys
+import tomllib
 
+import numpy as np
 import pytest
 from matplotlib.image import imread
+from numpy.testing import assert_allclose
 
-from kernelgpa import __version__
+from kernelgpa import KernelGPA, RigidGPA, __version__, io, load
 from kernelgpa.cli import main
+from kernelgpa.cli.convert import file_name
+from shared_data import SHARED
+from test_folder import FILES
+
+COMMANDS = ["demo", "register", "warp", "evaluate", "tune", "simulate", "convert", "info"]
 
 
 def run(monkeypatch, *arguments):
@@ -21,35 +31,291 @@ def run(monkeypatch, *arguments):
     return 0
 
 
-def test_demo_leaves_a_table_and_a_picture(monkeypatch, capsys, tmp_path):
-    picture = tmp_path / "demo.png"
-    assert run(monkeypatch, "demo", "-o", picture) == 0
-    printed = capsys.readouterr().out
-    for word in ("rigid", "affine", "thin-plate", "kernel", "map error"):
+@pytest.fixture
+def kernelgpa(monkeypatch, capsys, tmp_path):
+    """A run in a folder of its own: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        code = run(monkeypatch, *arguments)
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def scans(kernelgpa):
+    """A simulated scene in files: scans.csv, truth.csv, surface.npz."""
+    names = ["--truth", "truth.csv", "--surface", "surface.npz"]
+    assert kernelgpa("simulate", "-o", "scans.csv", "--clouds", 6, "--landmarks", 60, *names)[0] == 0
+    return kernelgpa
+
+
+def test_demo_leaves_a_table_a_report_and_a_picture(kernelgpa, tmp_path):
+    code, printed, _ = kernelgpa("demo", "-o", "demo")
+    assert code == 0
+    for word in ("rigid", "affine", "thin-plate", "kernel", "map error", "report.html"):
         assert word in printed
-    assert imread(picture).std() > 0.05  # something is drawn
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == sorted([*FILES, "clouds.png"])
+    assert imread(tmp_path / "demo" / "clouds.png").std() > 0.05  # something is drawn
 
 
-def test_a_picture_that_cannot_be_written_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
-    assert run(monkeypatch, "demo", "-o", tmp_path / "missing" / "demo.png") == 2
-    printed = capsys.readouterr()
-    assert len(printed.err.strip().splitlines()) == 1
-    assert "missing" in printed.err
+def test_a_folder_of_other_things_is_refused_before_any_work(kernelgpa, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    for command in (["demo"], ["register", "scans.csv"]):
+        code, _, errors = kernelgpa(*command, "-o", "mine")
+        assert code == 2
+        assert errors == "kernelgpa: mine holds other things than a result; give a new folder\n"
 
 
-@pytest.mark.parametrize("name", ["picture", "picture.foo", ""])
-def test_a_name_that_is_no_picture_is_refused_before_any_work(monkeypatch, capsys, tmp_path, name):
-    assert run(monkeypatch, "demo", "-o", tmp_path / name) == 2
-    assert "is no picture file" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_worked_examples(kernelgpa, command):
+    code, printed, _ = kernelgpa(command, "--help")
+    assert code == 0
+    assert printed.count(f"kernelgpa {command}") >= 2
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
-def test_help_has_worked_examples(monkeypatch, capsys, arguments):
-    assert run(monkeypatch, *arguments) == 0
-    assert "kernelgpa demo" in capsys.readouterr().out
+def test_the_commands_are_listed(kernelgpa):
+    printed = kernelgpa("--help")[1]
+    assert all(command in printed for command in COMMANDS)
 
 
-def test_version(monkeypatch, capsys):
-    assert run(monkeypatch, "--version") == 0
-    assert __version__ in capsys.readouterr().out
+def test_version(kernelgpa):
+    assert __version__ in kernelgpa("--version")[1]
+
+
+# -- register --
+
+
+def test_register_writes_a_result_and_prints_only_the_result(scans, tmp_path):
+    code, printed, words = scans("register", "scans.csv", "-o", "out", "--unit", "mm")
+    assert code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
+    assert "matched by their labels" in words
+    assert "matched" not in printed
+    assert "report: out/report.html" in printed
+    assert "mm" in printed
+    assert_allclose(load("out").map_, KernelGPA().fit(io.read_clouds(["scans.csv"]).observations).map_, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "model"),
+    [
+        (["--method", "rigid", "--scaling"], "RigidGPA(scaling=True)"),
+        (["--method", "affine", "--modes", "paper"], "AffineGPA(modes='paper')"),
+        (["--method", "tps", "--control-points", "4", "--smoothing", "2"], "TPSGPA(control_points=4, smoothing=2.0)"),
+        (["--kernel", "matern52", "--modes", "5"], "KernelGPA(kernel='matern52', modes=5)"),
+        (["--robust", "tukey", "--inducing", "20"], "KernelGPA(inducing=20, robust='tukey')"),
+    ],
+)  # fmt: skip
+def test_options_reach_the_method_and_the_settings_run_again(scans, options, model):
+    assert scans("register", "scans.csv", "-o", "out", *options)[0] == 0
+    assert repr(load("out")) == model
+    assert scans("register", "--config", "out/settings.toml", "-o", "again")[0] == 0
+    assert repr(load("again")) == model
+    assert_allclose(load("again").map_, load("out").map_, rtol=0, atol=1e-12)
+
+
+def test_what_is_typed_goes_before_the_configuration(scans):
+    scans("register", "scans.csv", "-o", "out", "--bandwidth", "0.6")
+    scans("register", "--config", "out/settings.toml", "-o", "again", "--smoothing", "3")
+    assert repr(load("again")) == "KernelGPA(bandwidth=0.6, smoothing=3.0)"
+
+
+def test_tuned_settings_are_resolved(scans, tmp_path):
+    assert scans("register", "scans.csv", "-o", "out", "--tune", "--folds", "4")[0] == 0
+    method = tomllib.loads((tmp_path / "out" / "settings.toml").read_text())["method"]
+    assert method["bandwidth"] == load("out").bandwidth
+    assert "tune" not in method
+    assert "Tuning" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_register_speaks_json(scans):
+    code, printed, _ = scans("register", "scans.csv", "-o", "out", "--json")
+    assert code == 0
+    assert json.loads(printed)["clouds"] == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["register", "-o", "out"], "no file is given"),
+        (["register", "nothing.csv", "-o", "out"], "nothing.csv: there is no such file"),
+        (["register", "scans.csv", "-o", "out", "--method", "rigid", "--kernel", "x"], "rigid warps have no kernel"),
+        (["register", "scans.csv", "-o", "out", "--bandwidth", "-1"], "bandwidth is -1.0"),
+        (["register", "scans.csv", "-o", "out", "--kernel", "cosine"], "kernel 'cosine' is unknown"),
+        (["register", "scans.csv", "-o", "out", "--method", "rigid", "--tune"], "nothing to tune"),
+        (["register", "--config", "scans.csv", "-o", "out"], "it is no TOML"),
+        (["register", "scans.csv", "-o", "scans.csv"], "scans.csv is a file"),
+        (["register", "scans.zip", "-o", "out"], "tells no format"),
+        (["warp", "nowhere", "scans.csv", "--cloud", "a"], "there is no such file"),
+        (["evaluate", "nowhere", "scans.csv"], "there is no such file"),
+        (["convert", "scans.csv", "-o", "x.ply"], "one cloud a file"),
+        (["convert", "scans.csv", "-o", "x", "--to", ".zip"], "expected one of"),
+        (["tune", "scans.csv", "--bandwidth", "a,b"], "expected numbers"),
+        (["tune", "scans.csv", "--method", "rigid"], "nothing to tune"),
+        (["simulate", "-o", "x.csv", "--hidden", "2"], "hidden"),
+    ],
+)  # fmt: skip
+def test_known_errors_are_one_line_and_exit_2(scans, tmp_path, arguments, said):
+    before = sorted(tmp_path.iterdir())
+    code, printed, errors = scans(*arguments)
+    last = errors.strip().splitlines()[-1]
+    assert code == 2
+    assert last.startswith("kernelgpa: ")
+    assert said in last
+    assert "Traceback" not in errors
+    assert printed == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_verbose_shows_where_an_error_came_from(scans):
+    code, _, errors = scans("register", "nothing.csv", "-o", "out", "--verbose")
+    assert code == 2
+    assert "Traceback" in errors
+
+
+def test_a_file_with_a_column_missing_says_which(scans, tmp_path):
+    rows = list(csv.reader((tmp_path / "scans.csv").read_text().splitlines()))
+    (tmp_path / "lost.csv").write_text("\n".join(",".join(row[:1] + row[2:]) for row in rows))
+    code, _, errors = scans("register", "lost.csv", "-o", "out")
+    assert code == 2
+    assert "line 1" in errors
+    assert "landmark" in errors
+
+
+def test_warnings_become_words_and_notes_of_the_report(scans, tmp_path):
+    contents = io.read("scans.csv")
+    contents.specimens[2].points[:, 0] *= -1
+    io.write("mirrored.csv", contents)
+    code, _, words = scans("register", "mirrored.csv", "-o", "out")
+    assert code == 0
+    assert words.count("warning: cloud 'cloud3' is a mirror image") == 1
+    assert any("mirror image" in note for note in json.loads((tmp_path / "out" / "summary.json").read_text())["notes"])
+
+
+def test_the_apes_as_they_stand(kernelgpa, tmp_path):
+    apes = SHARED / "data" / "landmarks" / "apes"
+    if not apes.exists():
+        pytest.skip("the ape skulls are not beside this checkout")
+    code, printed, words = kernelgpa("register", *sorted(apes.glob("*.mrk.json")), "-o", "out")
+    assert code == 0
+    assert (
+        "51 clouds, 41 landmarks in 3D, 100% seen; landmarks matched by the number at the end of their labels" in words
+    )
+    assert "mm" in printed
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["frame"], summary["unit"], summary["matched_by"]) == ("LPS", "mm", "numbers")
+
+
+# -- warp and evaluate --
+
+
+def test_points_go_into_the_map_and_back(scans, tmp_path):
+    scans("register", "scans.csv", "-o", "out")
+    gpa, surface = load("out"), io.read("surface.npz").specimens[2]
+    faces = np.array([[0, 1, 2], [5, 6, 7]], dtype=np.intp)
+    mesh = io.Contents((io.Specimen("m", surface.points, surface.labels),), labelled=False, faces=faces)
+    for name in ("m.ply", "m.obj", "m.off", "m.vtk"):
+        io.write(name, mesh)
+        code, printed, _ = scans("warp", "out", name, "--cloud", "cloud3")
+        assert code == 0
+        target = printed.strip()
+        assert target == name.replace(".", "-warped.")
+        warped = io.read(target)
+        assert_allclose(warped.specimens[0].points, gpa.transform(surface.points, "cloud3"), rtol=0, atol=1e-12)
+        assert np.array_equal(warped.faces, faces)
+    code, _, _ = scans("warp", "out", "m-warped.ply", "--cloud", "2", "--inverse", "-o", "back.csv")
+    assert code == 0
+    back = io.read("back.csv").specimens[0].points
+    known = ~np.isnan(back[:, 0])
+    assert known.mean() > 0.9
+    assert_allclose(back[known], surface.points[known], rtol=0, atol=1e-6)
+    assert scans("warp", "out", "m.ply", "--cloud", "cloud99")[0] == 2
+
+
+def test_evaluate_measures_points_the_result_was_not_made_from(scans):
+    scans("register", "scans.csv", "-o", "out", "--unit", "mm")
+    code, printed, _ = scans("evaluate", "out", "surface.npz", "--truth", "truth.csv", "--json")
+    assert code == 0
+    figures = json.loads(printed)
+    assert (figures["points"], figures["clouds"], figures["unit"]) == (2002, 6, "mm")
+    assert 0 < figures["disagreement"]["median"] < 5
+    assert figures["map_error"] < 10
+    assert "sensor error" in scans("evaluate", "out", "surface.npz")[1]
+    contents = io.read("surface.npz")
+    io.write("strange.csv", io.Contents((io.Specimen("stranger", *vars_of(contents.specimens[0])),), labelled=True))
+    code, _, errors = scans("evaluate", "out", "strange.csv")
+    assert code == 2
+    assert "'stranger' is not in the result" in errors
+
+
+def vars_of(specimen):
+    return specimen.points, specimen.labels
+
+
+# -- tune, convert, info, simulate --
+
+
+def test_tuned_settings_are_for_register(scans):
+    options = ["--bandwidth", "0.2,0.5", "--smoothing", "0.1", "--rounds", "0", "--folds", "4"]
+    code, printed, _ = scans("tune", "scans.csv", *options, "-o", "settings.toml", "--json")
+    assert code == 0
+    told = json.loads(printed)
+    assert len(told["trials"]) == 2
+    assert scans("register", "--config", "settings.toml", "-o", "out")[0] == 0
+    assert load("out").bandwidth == told["best"]["bandwidth"]
+    assert "2 settings tried" in scans("tune", "scans.csv", *options)[1]
+
+
+def test_convert_writes_one_file_or_one_for_each_cloud(scans, tmp_path):
+    assert scans("convert", "scans.csv", "-o", "scans.npz")[0] == 0
+    assert_allclose(
+        io.read_clouds(["scans.npz"]).observations.points, io.read_clouds(["scans.csv"]).observations.points
+    )
+    code, printed, _ = scans("convert", "scans.csv", "-o", "many", "--to", "mrk.json")
+    assert code == 0
+    assert len(printed.splitlines()) == 6
+    again = io.read_clouds(sorted((tmp_path / "many").iterdir()))
+    assert_allclose(again.observations.points, io.read_clouds(["scans.csv"]).observations.points)
+    words = scans("convert", "scans.csv", "-o", "scans.tps")[2]
+    assert "cannot hold landmark labels" in words
+    code, _, errors = scans("convert", "scans.csv", "-o", "many", "--to", "mrk.json")
+    assert code == 2
+    assert "there already" in errors
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/etc/passwd", "a\0b", "..", "", "x" * 300, "con/../y"])
+def test_names_of_clouds_stay_in_their_folder(name, tmp_path):
+    made = tmp_path / f"{file_name(name)}.csv"
+    assert made.resolve().parent == tmp_path.resolve()
+    made.write_text("x")
+
+
+def test_info_tells_what_files_hold(scans):
+    code, printed, _ = scans("info", "scans.csv", "truth.csv")
+    assert code == 0
+    assert "scans.csv: CSV, 6 clouds, 60 landmarks, 3D" in printed
+    assert "together:" in printed
+    told = json.loads(scans("info", "scans.csv", "--json")[1])
+    assert told["files"][0]["clouds"] == 6
+    assert told["together"]["matched_by"] == "labels"
+
+
+def test_wrong_matches_can_be_simulated(kernelgpa):
+    kernelgpa("simulate", "-o", "a.csv", "--clouds", 4, "--landmarks", 40)
+    kernelgpa("simulate", "-o", "b.csv", "--clouds", 4, "--landmarks", 40, "--wrong", 0.2)
+    one, other = (io.read(name).specimens[0].points for name in ("a.csv", "b.csv"))
+    assert 0 < np.mean(np.abs(one - other)[~np.isnan(one)] > 0) < 0.5
+
+
+def test_interrupting_is_one_line_and_130(kernelgpa, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RigidGPA, "fit", interrupted)
+    kernelgpa("simulate", "-o", "a.csv", "--clouds", 4, "--landmarks", 40)
+    code, _, errors = kernelgpa("register", "a.csv", "-o", "out", "--method", "rigid")
+    assert code == 130
+    assert errors.splitlines()[-1] == "kernelgpa: interrupted; nothing was written"

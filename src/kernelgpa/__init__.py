@@ -1,9 +1,10 @@
 """Register many deformed, partly seen point clouds at once, in closed form."""
 
-from . import metrics, selection, simulate
+from . import io, metrics, selection, simulate
 from .diagnosis import Finding, Suspicion
 from .errors import (
     DegenerateCloud,
+    FormatError,
     InvalidObservations,
     InvalidSetting,
     KernelGPAError,
@@ -14,12 +15,12 @@ from .errors import (
     WeaklyTied,
 )
 from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from .folder import load, save
 from .forecast import Forecast, forecast
 from .observations import Observations
 from .uncertainty import Uncertainty, uncertainty
+from .version import __version__
 from .warps import Warp
-
-__version__ = "0.1.0"
 
 __all__ = [
     "TPSGPA",
@@ -27,6 +28,7 @@ __all__ = [
     "DegenerateCloud",
     "Finding",
     "Forecast",
+    "FormatError",
     "InvalidObservations",
     "InvalidSetting",
     "KernelGPA",
@@ -43,7 +45,10 @@ __all__ = [
     "WeaklyTied",
     "__version__",
     "forecast",
+    "io",
+    "load",
     "metrics",
+    "save",
     "selection",
     "simulate",
     "uncertainty",

@@ -85,6 +85,11 @@ def open_scene(observations: Observations, sizes_differ: bool = False) -> Scene:
     return scene
 
 
+def reopened(observations: Observations, part: IndexArray) -> Scene:
+    """The scene of clouds that were found sound before, those that take part being known."""
+    return _scene(observations, part)
+
+
 def _scene(observations: Observations, part: IndexArray) -> Scene:
     if len(part) < 2:
         raise InvalidObservations("only one cloud is left once mirror images are taken out; check the data's hand")

@@ -144,6 +144,15 @@ def as_numbers(array: npt.NDArray[np.generic]) -> Array:
         return array.astype(np.float64)
 
 
+def require_whole_points(points: Array, what: str, source: str) -> None:  # (..., d)
+    """Every point is seen, with finite coordinates, or not, with all of them NaN."""
+    unseen = np.isnan(points)
+    if np.isinf(points).any() or (unseen.any(axis=-1) != unseen.all(axis=-1)).any():
+        raise FormatError(
+            source, None, f"{what} has points that are infinite or NaN in part", "expected all NaN or none"
+        )
+
+
 def counted(count: int) -> tuple[str, ...]:
     """Labels of landmarks that have none."""
     return tuple(str(i + 1) for i in range(count))

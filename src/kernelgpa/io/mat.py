@@ -17,7 +17,17 @@ from scipy.io import savemat
 
 from ..errors import FormatError
 from ..frames import Array, finite_rows
-from .base import Contents, Reading, Specimen, as_numbers, counted, refuse_labels, refuse_unsound, refuse_weights
+from .base import (
+    Contents,
+    Reading,
+    Specimen,
+    as_numbers,
+    counted,
+    refuse_labels,
+    refuse_unsound,
+    refuse_weights,
+    require_whole_points,
+)
 
 HEADER = 128
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
@@ -158,8 +168,7 @@ def _points(cell: Matrix, name: str, source: str) -> Array:  # (m, d)
     if cell.numbers is None or len(cell.shape) != 2 or cell.shape[0] not in (2, 3):
         raise FormatError(source, None, f"{name} is {size}", "expected a matrix, 2 x m or 3 x m")
     points = cell.numbers.reshape(cell.shape, order="F").T.copy()
-    if np.isinf(points).any():
-        raise FormatError(source, None, f"{name} has infinite points", "expected numbers, or NaN for unseen")
+    require_whole_points(points, name, source)
     return points
 
 

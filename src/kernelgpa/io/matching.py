@@ -13,11 +13,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..errors import InvalidObservations
-from ..frames import IndexArray
+from ..frames import Array, IndexArray
 from ..names import Name, in_order
 from ..observations import Observations
 from .base import Contents, Specimen
@@ -30,16 +31,24 @@ MOST = 0.5  # of the labels of a cloud that must occur elsewhere, in the median
 class Gathered:
     """The clouds of some files in one frame, with what was done to them."""
 
-    observations: Observations
+    points: Array  # (n, m, d), NaN where unseen
+    weights: Array  # (n, m)
+    names: list[str]  # of the clouds
+    landmarks: list[Name]
     rule: str  # how landmarks were matched
     notes: tuple[str, ...]
     frame: str | None = None
     unit: str | None = None
     faces: IndexArray | None = None  # (f, 3) of the landmarks, where the files are meshes
 
+    @cached_property
+    def observations(self) -> Observations:
+        """Ready to be registered; an error where they cannot be."""
+        return Observations.from_array(self.points, self.weights, clouds=self.names, landmarks=self.landmarks)
+
 
 def gather(files: Sequence[tuple[str, Contents]]) -> Gathered:
-    """Clouds of files, given by name and contents, as observations."""
+    """Clouds of files, given by name and contents, brought together."""
     specimens = [(source, one) for source, contents in files for one in contents.specimens]
     if not specimens:
         raise InvalidObservations("the files hold no clouds")
@@ -55,10 +64,13 @@ def gather(files: Sequence[tuple[str, Contents]]) -> Gathered:
                 f"{source}: {one.name!r} is in {one.points.shape[1]}D, {specimens[0][1].name!r} in {dimension}D; all "
                 "clouds need the same"
             )
-    observations = _observations([one for _, one in specimens], names, keys, landmarks)
+    points, weights = _arrays([one for _, one in specimens], keys, landmarks)
     told = tuple(f"{source}: {note}" for source, contents in files for note in contents.notes)
     return Gathered(
-        observations,
+        points,
+        weights,
+        names,
+        landmarks,
         rule,
         (*notes, *_condensed(told), *_frame_notes(files), *_face_notes([contents for _, contents in files])),
         next((contents.frame for _, contents in files if contents.frame), None),
@@ -67,9 +79,9 @@ def gather(files: Sequence[tuple[str, Contents]]) -> Gathered:
     )
 
 
-def _observations(
-    specimens: Sequence[Specimen], names: Sequence[str], keys: Sequence[Sequence[Name]], landmarks: Sequence[Name]
-) -> Observations:
+def _arrays(
+    specimens: Sequence[Specimen], keys: Sequence[Sequence[Name]], landmarks: Sequence[Name]
+) -> tuple[Array, Array]:
     place = {key: j for j, key in enumerate(landmarks)}
     points = np.full((len(specimens), len(landmarks), specimens[0].points.shape[1]), np.nan)
     weights = np.ones(points.shape[:2])
@@ -78,7 +90,7 @@ def _observations(
         points[t, at] = one.points
         if one.weights is not None:
             weights[t, at] = one.weights
-    return Observations.from_array(points, weights, clouds=names, landmarks=landmarks)
+    return points, weights
 
 
 def _cloud_names(specimens: Sequence[tuple[str, Specimen]]) -> tuple[list[str], list[str]]:

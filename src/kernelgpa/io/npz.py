@@ -15,7 +15,17 @@ import numpy.typing as npt
 
 from ..errors import FormatError
 from ..frames import Array
-from .base import Contents, Reading, Specimen, as_numbers, counted, refuse_repeats_in, refuse_unsound, stacked
+from .base import (
+    Contents,
+    Reading,
+    Specimen,
+    as_numbers,
+    counted,
+    refuse_repeats_in,
+    refuse_unsound,
+    require_whole_points,
+    stacked,
+)
 
 MEMBERS = ("points", "names", "landmarks", "weights")
 MOST_EXPANSION = 1100  # times that DEFLATE can shrink anything
@@ -28,8 +38,7 @@ def parse(data: bytes, source: str, reading: Reading) -> Contents:
     points = _numbers(arrays["points"], "points", source)
     if points.ndim != 3 or points.shape[2] not in (2, 3):
         raise FormatError(source, None, f"points have shape {points.shape}", "expected (clouds, landmarks, 2 or 3)")
-    if np.isinf(points).any():
-        raise FormatError(source, None, "some points are infinite", "expected numbers, or NaN for unseen")
+    require_whole_points(points, "'points'", source)
     n, m, _ = points.shape
     names = _names(arrays.get("names"), n, "names", source) or tuple(
         reading.name if n == 1 else f"{reading.name}_{t + 1}" for t in range(n)

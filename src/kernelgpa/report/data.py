@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import __version__, metrics
+from .. import metrics
 from ..diagnosis import HEEDED
 from ..errors import InvalidSetting
 from ..frames import Array, BoolArray, IndexArray, finite_rows
 from ..registration import GPA
 from ..selection import Trial, Tuning
+from ..version import __version__
 
 Json = dict[str, Any]
 

@@ -1,0 +1,244 @@
+"""A result folder: everything that a registration found, complete or not at all.
+
+    map.csv, map.ply   the map (with faces where they are known)
+    poses.tum, .kitti  the pose of every cloud, sensor to map
+    model.npz          the fitted estimator; ``load(folder)`` gives it back
+    settings.toml      everything resolved; run it again with ``kernelgpa register --config``
+    summary.json       figures and findings, for programs
+    report.html        the same for people
+
+The folder is written beside its place and then exchanged with what was there, in one step of the file system.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from . import report
+from .errors import FormatError, InvalidSetting
+from .frames import IndexArray, finite_rows
+from .io.base import Contents, Specimen, counted
+from .io.files import FORMATS, write_bytes
+from .io.poses import kitti, tum
+from .metrics import consistency, sensor_error
+from .registration import GPA
+from .saved import from_bytes, to_bytes
+from .selection import Tuning
+from .version import __version__
+
+MODEL, SUMMARY = "model.npz", "summary.json"
+RENAME_EXCHANGE = 2
+AT_FDCWD = -100
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a registration beyond the registration itself."""
+
+    title: str = "kernelgpa"
+    unit: str | None = None
+    frame: str | None = None
+    matched: str | None = None  # the rule by which landmarks were matched
+    notes: Sequence[str] = ()
+    faces: IndexArray | None = None  # (f, 3)
+    tuning: Tuning | None = None
+    settings: dict[str, Any] = field(default_factory=dict)  # resolved, for settings.toml
+
+
+def save(
+    gpa: GPA,
+    folder: str | os.PathLike[str],
+    about: About | None = None,
+    more: dict[str, bytes] | None = None,  # other files, by name
+) -> Path:
+    """Write a result folder in place of what is there, if that is one too."""
+    about = about or About()
+    folder = Path(folder)
+    require_replaceable(folder)
+    files = {**_files(gpa, about), **(more or {})}
+    part = folder.parent / f".{folder.name}.part-{os.getpid()}"
+    _sweep(folder)
+    part.mkdir(parents=True)
+    try:
+        for name, data in files.items():
+            write_bytes(part / name, data)
+        _put(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)  # what was there before, or what could not be finished
+    return folder
+
+
+def load(folder: str | os.PathLike[str]) -> GPA:
+    """The fitted estimator of a result folder (or of its model.npz).
+
+    >>> import kernelgpa
+    >>> gpa = kernelgpa.load("out")  # doctest: +SKIP
+    >>> gpa.transform(points, cloud="skull7")  # doctest: +SKIP
+    """
+    return load_with_notes(folder)[0]
+
+
+def load_with_notes(folder: str | os.PathLike[str]) -> tuple[GPA, dict[str, Any]]:
+    """The estimator, and the unit, frame and notes that were kept with it."""
+    path = Path(folder)
+    path = path / MODEL if path.is_dir() else path
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        left = sorted(path.parent.parent.glob(f".{glob.escape(path.parent.name)}.part-*"))
+        hint = f"; an interrupted run left {left[0]}" if left else ""
+        raise FormatError(path, None, f"there is no such file{hint}", "expected a result folder") from None
+    return from_bytes(data, str(path))
+
+
+def require_replaceable(folder: Path) -> None:
+    """A result may replace a result, or fill an empty folder, and nothing else."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidSetting(f"{folder} is a file; give a folder that is new, or that holds a result")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MODEL).exists():
+        raise InvalidSetting(f"{folder} holds other things than a result; give a new folder")
+
+
+def summary(gpa: GPA, about: About) -> dict[str, Any]:
+    """Figures and findings, as plain JSON."""
+    observations = gpa.observations_
+    warped = gpa.transform_clouds(observations.points)
+    apart, sensor = consistency(warped), sensor_error(warped, gpa.jacobians(observations.points))
+    shared = observations.counts >= 2
+    return {
+        "kernelgpa": __version__,
+        "title": about.title,
+        "method": type(gpa).__name__,
+        "settings": {name: _plain(value) for name, value in gpa.get_params(deep=False).items()},
+        "clouds": len(observations.clouds),
+        "landmarks": len(observations.landmarks),
+        "dimension": observations.dimension,
+        "seen_share": float(observations.visible.mean()),
+        "matched_by": about.matched,
+        "unit": about.unit,
+        "frame": about.frame,
+        "notes": list(about.notes),
+        "disagreement": _distribution(apart[shared]),
+        "sensor_frame_error": _distribution(sensor[shared]),
+        "scales": [_plain(value) for value in gpa.scales_],
+        "eigenvalues": [_plain(value) for value in gpa.eigenvalues_],
+        "left_out": [str(name) for name in gpa.mirrored_],
+        "findings": [
+            {"kind": one.kind, "severity": one.severity, "found": one.found, "action": one.action}
+            for one in gpa.diagnose()
+        ],
+    }
+
+
+def _distribution(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return {"mean": None, "median": None, "worst": None}
+    return {"mean": _plain(known.mean()), "median": _plain(np.median(known)), "worst": _plain(known.max())}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON and TOML know it; what they do not know as text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _files(gpa: GPA, about: About) -> dict[str, bytes]:
+    places = _map_contents(gpa, about)
+    kept = {"unit": about.unit, "frame": about.frame, "title": about.title, "notes": list(about.notes)}
+    settings = about.settings or {"method": {"name": type(gpa).__name__, **_known(gpa.get_params(deep=False))}}
+    page = report.render(
+        gpa,
+        title=about.title,
+        unit=about.unit,
+        faces=about.faces,
+        tuning=about.tuning,
+        notes=tuple(about.notes),
+        settings=settings,
+    )
+    files = {
+        "map.csv": FORMATS[".csv"].render(places),
+        "poses.tum": tum(gpa.rotations_, gpa.translations_).encode(),
+        "poses.kitti": kitti(gpa.rotations_, gpa.translations_).encode(),
+        MODEL: to_bytes(gpa, kept),
+        "settings.toml": tomli_w.dumps(settings).encode(),
+        SUMMARY: (json.dumps(summary(gpa, about), indent=2, ensure_ascii=False) + "\n").encode(),
+        "report.html": page.encode(),
+    }
+    if gpa.observations_.dimension == 3:
+        files["map.ply"] = FORMATS[".ply"].render(_mesh_contents(places, about))
+    return files
+
+
+def _known(settings: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no sign for nothing: what is None is left out, and is the default."""
+    plain = {name: _plain(value) for name, value in settings.items()}
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _map_contents(gpa: GPA, about: About) -> Contents:
+    labels = tuple(str(name) for name in gpa.observations_.landmarks)
+    labels = labels if len(set(labels)) == len(labels) and all(labels) else counted(len(labels))
+    return Contents((Specimen("map", gpa.map_, labels),), labelled=True, frame=about.frame, unit=about.unit)
+
+
+def _mesh_contents(places: Contents, about: About) -> Contents:
+    """The map as a mesh: without landmarks that have no place, and faces that need them."""
+    points = places.specimens[0].points
+    known = finite_rows(points)
+    renumbered = np.cumsum(known) - 1
+    faces = None
+    if about.faces is not None and len(about.faces) and about.faces.max() < len(points):
+        faces = renumbered[about.faces[known[about.faces].all(axis=1)]]
+    kept = Specimen("map", points[known], counted(int(known.sum())))
+    return Contents((kept,), labelled=False, frame=about.frame, faces=faces)
+
+
+# -- in one step --
+
+
+def _put(part: Path, folder: Path) -> None:
+    """The new folder in place of the old; the old one is then where the new one was made."""
+    if not folder.exists():
+        part.rename(folder)
+    elif not _exchanged(part, folder):  # a system without that step: two, with a moment between them
+        aside = folder.parent / f".{folder.name}.part-{os.getpid()}-old"
+        folder.rename(aside)
+        part.rename(folder)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:  # an old C library
+        return False
+    done = rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE)
+    return int(done) == 0
+
+
+def _sweep(folder: Path) -> None:
+    """Take away what runs that were killed have left, unless they still run, where the system tells who runs."""
+    if not Path("/proc/self").exists():
+        return
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.part-*"):
+        process = left.name.rpartition("part-")[2].split("-")[0]
+        if process.isdigit() and int(process) != os.getpid() and not Path(f"/proc/{process}").exists():
+            shutil.rmtree(left, ignore_errors=True)

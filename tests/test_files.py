@@ -1,0 +1,218 @@
+"""Files by name, and landmarks matched across them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from kernelgpa import FormatError, InvalidObservations, InvalidSetting, KernelGPA, io
+from kernelgpa.io.base import Contents, Specimen, counted
+from kernelgpa.io.files import FORMATS, fitted_to, suffix_of, write_bytes
+from kernelgpa.io.matching import gather
+from kernelgpa.io.poses import kitti, tum
+from shared_data import SHARED
+
+APES = SHARED / "data" / "landmarks" / "apes"
+
+
+def cloud(name, labels, points=None, seed=0):
+    points = np.random.default_rng(seed).standard_normal((len(labels), 3)) if points is None else points
+    return Specimen(name, points, tuple(labels))
+
+
+def one(specimen, labelled=True, **more):
+    return (f"{specimen.name}.csv", Contents((specimen,), labelled, **more))
+
+
+# -- matching --
+
+
+def test_labels_that_overlap_match_by_label_in_the_order_of_the_files():
+    gathered = gather(
+        [one(cloud("a", ["nose", "ear", "chin", "eye"])), one(cloud("b", ["eye", "ear", "nose", "chin"]))]
+    )
+    assert gathered.rule == "labels"
+    assert gathered.observations.landmarks == ("nose", "ear", "chin", "eye")
+    assert_array_equal(gathered.observations.points[1, 3], cloud("b", "wxyz").points[0])
+
+
+def test_labels_with_the_specimens_name_match_by_their_last_number():
+    first, second = (cloud(name, [f"{name}_LM1-{i}" for i in (1, 2, 10, 11)]) for name in ("ape7", "ape12"))
+    gathered = gather([one(first), one(second)])
+    assert gathered.rule == "numbers"
+    assert gathered.observations.landmarks == (1, 2, 10, 11)
+
+
+def test_labels_that_cannot_be_matched_go_by_order_if_there_are_as_many():
+    gathered = gather([one(cloud("a", ["p", "q", "r", "s"])), one(cloud("b", ["t", "u", "v", "w"]))])
+    assert gathered.rule == "order"
+    with pytest.raises(InvalidObservations, match="'b' has 3 landmarks where 'a' has 4"):
+        gather([one(cloud("a", ["p", "q", "r", "s"])), one(cloud("b", ["t", "u", "v"]))])
+
+
+def test_landmarks_that_one_cloud_misses_stay_in_their_places():
+    gathered = gather([one(cloud("a", "pqrst")), one(cloud("b", "prstu")), one(cloud("c", "pqrstu"))])
+    assert gathered.rule == "labels"
+    assert_array_equal(np.isnan(gathered.observations.points[1, :, 0]), [False, True, False, False, False, False])
+
+
+def test_repeated_cloud_names_get_their_files_name():
+    files = [("x/a.csv", Contents((cloud("a", "pqrs"),), True)), ("y/a.csv", Contents((cloud("a", "pqrs"),), True))]
+    gathered = gather(files)
+    assert gathered.observations.names == ("x/a.csv:a", "y/a.csv:a")
+    assert "file's name" in gathered.notes[0]
+    with pytest.raises(InvalidObservations, match="more than once"):
+        gather([files[0], files[0]])
+
+
+def test_units_and_dimensions_must_agree_and_frames_are_told():
+    with pytest.raises(InvalidObservations, match="different units, cm, mm"):
+        gather([one(cloud("a", "pqrs"), unit="mm"), one(cloud("b", "pqrs"), unit="cm")])
+    with pytest.raises(InvalidObservations, match="2D"):
+        gather([one(cloud("a", "pqrs")), one(cloud("b", "pqrs", np.zeros((4, 2))))])
+    gathered = gather([one(cloud("a", "pqrs"), frame="LPS"), one(cloud("b", "pqrs", seed=1))])
+    assert any("do not tell their frame" in note for note in gathered.notes)
+
+
+def test_the_same_note_of_many_files_is_said_once():
+    files = [one(cloud(name, "pqrs"), notes=("RAS converted to LPS",)) for name in "abc"]
+    assert gather(files).notes == ("3 files: RAS converted to LPS",)
+
+
+def test_faces_are_kept_where_all_meshes_have_the_same():
+    faces = np.array([[0, 1, 2], [1, 2, 3]], dtype=np.intp)
+    meshes = [one(cloud(name, counted(4)), labelled=False, faces=faces) for name in "ab"]
+    assert_array_equal(gather(meshes).faces, faces)
+    other = (meshes[1][0], replace(meshes[1][1], faces=faces[::-1]))
+    gathered = gather([meshes[0], other])
+    assert gathered.faces is None
+    assert any("different triangles" in note for note in gathered.notes)
+
+
+# -- files --
+
+
+def test_every_format_is_known_by_how_its_name_ends(tmp_path):
+    assert suffix_of(tmp_path / "A.B.MRK.JSON") == ".mrk.json"
+    assert suffix_of(tmp_path / "x.CSV") == ".csv"
+    for name in ("x.zip", "x", ".csv"):
+        with pytest.raises(FormatError, match="tells no format"):
+            suffix_of(tmp_path / name)
+
+
+def test_files_that_are_not_there_are_one_clear_error(tmp_path):
+    with pytest.raises(FormatError, match="no such file"):
+        io.read(tmp_path / "x.csv")
+    (tmp_path / "y.csv").mkdir()
+    with pytest.raises(FormatError, match="a folder"):
+        io.read(tmp_path / "y.csv")
+    with pytest.raises(InvalidSetting, match="no file"):
+        io.read_clouds([])
+    (tmp_path / "z.csv").write_bytes(b"cloud,landmark,x,y\na,1,2,3\n\xff\n")
+    with pytest.raises(FormatError, match="line 3: the text is not UTF-8"):
+        io.read(tmp_path / "z.csv")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "x.csv"
+    target.write_bytes(b"old")
+
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r".*"):
+        write_bytes(tmp_path / "folder", b"new")  # a folder cannot be replaced by a file
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "x.csv"]
+    write_bytes(target, b"new")
+    assert target.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_cloud_survives_every_format_or_the_loss_is_told(tmp_path, suffix):
+    points = np.random.default_rng(0).standard_normal((6, 3))
+    given = Contents((Specimen("a", points, ("p", "q", "r", "s", "t", "u"), np.arange(1.0, 7)),), True)
+    faces = np.array([[0, 1, 2], [2, 3, 4], [3, 4, 5]], dtype=np.intp)
+    held, lost = fitted_to(replace(given, faces=faces), suffix)
+    path = tmp_path / f"a{suffix}"
+    io.write(path, held)
+    found = io.read(path)
+    assert_allclose(found.specimens[0].points, points, rtol=1e-6 if suffix == ".stl" else 0)
+    words = " ".join(lost)
+    assert ("labels" in words) == (found.specimens[0].labels != given.specimens[0].labels)
+    assert ("weights" in words) == (found.specimens[0].weights is None)
+    assert ("faces" in words) == (found.faces is None)
+
+
+# -- real files --
+
+
+def test_the_apes_give_one_map_through_every_format(tmp_path):
+    if not APES.exists():
+        pytest.skip("the ape skulls are not beside this checkout")
+    files = sorted(APES.glob("*.mrk.json"))
+    gathered = io.read_clouds(files)
+    observations = gathered.observations
+    assert (len(observations.clouds), len(observations.landmarks)) == (51, 41)
+    assert (gathered.rule, gathered.frame, gathered.unit) == ("numbers", "LPS", "mm")
+    places = KernelGPA().fit(observations).map_
+    labels = tuple(map(str, observations.landmarks))
+    skulls = tuple(Specimen(str(own.name), own.points, labels) for own in observations.clouds)
+    contents = Contents(skulls, True, frame="LPS", unit="mm")
+    for suffix in (".csv", ".tps", ".nts", ".morphologika", ".npz", ".mat"):
+        io.write(tmp_path / f"apes{suffix}", fitted_to(contents, suffix)[0])
+        again = io.read_clouds([tmp_path / f"apes{suffix}"])
+        assert_allclose(KernelGPA().fit(again.observations).map_, places, rtol=0, atol=1e-9)
+    for suffix in (".fcsv", ".mrk.json", ".pts"):
+        for skull in skulls:
+            io.write(tmp_path / f"{skull.name}{suffix}", replace(contents, specimens=(skull,)))
+        again = io.read_clouds(sorted(tmp_path.glob(f"*{suffix}")))
+        assert again.observations.names == tuple(sorted(str(name) for name in observations.names))
+        order = [again.observations.cloud_index(skull.name) for skull in skulls]
+        assert_allclose(again.observations.points[order], observations.points, rtol=0, atol=1e-9)
+
+
+def test_mixed_frames_come_out_in_one():
+    if not APES.exists():
+        pytest.skip("the ape skulls are not beside this checkout")
+    files = sorted(APES.glob("*.mrk.json"))[:6]
+    plain = io.read_clouds(files)
+    mixed = []
+    for i, path in enumerate(files):
+        node = json.loads(path.read_text())
+        if i % 2:
+            node["markups"][0]["coordinateSystem"] = "RAS"
+            for point in node["markups"][0]["controlPoints"]:
+                point["position"] = [-point["position"][0], -point["position"][1], point["position"][2]]
+        reading = io.Reading(name=path.name.removesuffix(".mrk.json"))
+        mixed.append((str(path), FORMATS[".mrk.json"].parse(json.dumps(node).encode(), str(path), reading)))
+    gathered = gather(mixed)
+    assert_allclose(gathered.observations.points, plain.observations.points, rtol=0, atol=1e-12)
+    assert "3 files: RAS" in " ".join(gathered.notes)
+    assert gathered.frame == "LPS"
+
+
+# -- poses --
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_poses_are_what_trajectory_tools_read(d):
+    from conftest import random_rotation
+
+    rng = np.random.default_rng(0)
+    rotations = np.stack([random_rotation(d, rng) for _ in range(4)])
+    translations = rng.standard_normal((4, d))
+    rows = np.array([line.split(" ") for line in kitti(rotations, translations).splitlines()], dtype=float)
+    assert rows.shape == (4, 12)
+    poses = rows.reshape(4, 3, 4)
+    assert_allclose(poses[:, :d, :d], rotations, rtol=0, atol=1e-15)
+    assert_allclose(poses[:, :d, 3], translations, rtol=0, atol=1e-15)
+    lines = tum(rotations, translations).splitlines()
+    assert lines[0].startswith("#")
+    numbers = np.array([line.split(" ") for line in lines[1:]], dtype=float)
+    assert numbers.shape == (4, 8)
+    assert_array_equal(numbers[:, 0], range(4))
+    from scipy.spatial.transform import Rotation
+
+    assert_allclose(Rotation.from_quat(numbers[:, 4:]).as_matrix(), poses[:, :, :3], rtol=0, atol=1e-12)

@@ -1,0 +1,248 @@
+"""A result folder is complete or not there, and gives the fitted estimator back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from conftest import scene
+from kernelgpa import (
+    TPSGPA,
+    AffineGPA,
+    FormatError,
+    InvalidSetting,
+    KernelGPA,
+    KernelGPAWarning,
+    Observations,
+    RigidGPA,
+    io,
+    load,
+    save,
+    selection,
+    uncertainty,
+)
+from kernelgpa import folder as folders
+from kernelgpa.folder import About
+from kernelgpa.io.npz import arrays_in, packed
+from kernelgpa.kernels import Gaussian
+
+MODELS = [
+    RigidGPA(),
+    RigidGPA(scaling=True),
+    AffineGPA(),
+    TPSGPA(),
+    KernelGPA(),
+    KernelGPA(kernel="wendland", bandwidth=0.8),
+    KernelGPA(kernel=Gaussian(), modes="paper"),
+    KernelGPA(inducing=12, modes=6),
+    KernelGPA(robust="geman-mcclure"),
+]
+FILES = ["map.csv", "map.ply", "model.npz", "poses.kitti", "poses.tum", "report.html", "settings.toml", "summary.json"]
+
+
+def observations(d=3):
+    points = scene(n=6, m=40, d=d, noise=0.01, seed=5)[0]
+    return Observations.from_array(
+        points,
+        clouds=[f"cloud {t}" for t in range(6)],
+        landmarks=["höhe", *range(1, 40)],
+        weights=np.linspace(1, 2, 40),
+    )
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_what_is_loaded_answers_as_the_original(model, d, tmp_path):
+    data = observations(d)
+    fitted = model.fit(data)
+    again = load(save(fitted, tmp_path / "out"))
+    assert type(again) is type(fitted)
+    for name in vars(fitted):
+        one, other = getattr(again, name), getattr(fitted, name)
+        if isinstance(other, np.ndarray):
+            assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=name)
+    queries = np.random.default_rng(0).standard_normal((30, d))
+    for cloud in data.names:
+        assert_allclose(again.transform(queries, cloud), fitted.transform(queries, cloud), rtol=1e-12, atol=1e-12)
+    assert_allclose(again.jacobians(data.points), fitted.jacobians(data.points), rtol=1e-12, atol=1e-12)
+    inside = data.clouds[2].points[:5]
+    assert_allclose(again.inverse_transform(again.transform(inside, 2), 2), inside, rtol=0, atol=1e-8)
+    assert [str(one) for one in again.diagnose()] == [str(one) for one in fitted.diagnose()]
+    assert again.observations_.names == data.names
+    assert again.observations_.landmarks == data.landmarks
+    if hasattr(fitted, "suspicions"):
+        assert again.suspicions(5) == fitted.suspicions(5)
+        assert_allclose(again.reduced_cloud(1).form(), fitted.reduced_cloud(1).form(), rtol=1e-12, atol=1e-12)
+    assert_allclose(again.fit(data).map_, fitted.map_, rtol=1e-12, atol=1e-12)
+
+
+def test_mirrored_clouds_and_landmarks_nobody_saw_are_kept(tmp_path):
+    points = scene(n=6, m=40, noise=0.01)[0]
+    points[2, :, 0] *= -1
+    points[:, 7] = np.nan
+    with pytest.warns(KernelGPAWarning):
+        fitted = KernelGPA().fit(points)
+    again = load(save(fitted, tmp_path / "out"))
+    assert again.mirrored_ == fitted.mirrored_ == [2]
+    assert_array_equal(again.map_, fitted.map_)
+    assert len(io.read(tmp_path / "out" / "map.ply").specimens[0].points) == 39
+
+
+def test_a_folder_holds_everything(tmp_path):
+    fitted = KernelGPA().fit(observations())
+    faces = np.array([[0, 1, 2], [3, 4, 5]], dtype=np.intp)
+    out = save(
+        fitted, tmp_path / "a b" / "out", About(title="skulls", unit="mm", frame="LPS", notes=["so"], faces=faces)
+    )
+    assert sorted(path.name for path in out.iterdir()) == FILES
+    places = io.read(out / "map.csv").specimens[0]
+    assert_array_equal(places.points, fitted.map_)
+    assert places.labels[:2] == ("höhe", "1")
+    mesh = io.read(out / "map.ply")
+    assert_array_equal(mesh.faces, faces)
+    assert mesh.frame == "LPS"
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["unit"] == "mm"
+    assert summary["notes"] == ["so"]
+    assert summary["landmarks"] == 40
+    assert summary["disagreement"]["worst"] >= summary["disagreement"]["median"] > 0
+    settings = tomllib.loads((out / "settings.toml").read_text())
+    assert settings["method"]["bandwidth"] == 0.25
+    assert "skulls" in (out / "report.html").read_text()
+
+
+def test_a_result_replaces_a_result_and_nothing_else(tmp_path):
+    fitted = KernelGPA().fit(observations())
+    out = save(fitted, tmp_path / "out")
+    save(AffineGPA().fit(observations()), out)
+    assert isinstance(load(out), AffineGPA)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    (tmp_path / "empty").mkdir()
+    save(fitted, tmp_path / "empty")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
+    with pytest.raises(InvalidSetting, match="other things"):
+        save(fitted, tmp_path / "mine")
+    with pytest.raises(InvalidSetting, match="is a file"):
+        save(fitted, tmp_path / "mine" / "thesis.txt")
+
+
+@pytest.mark.parametrize("at", ["write_bytes", "_put"])
+def test_what_fails_on_the_way_leaves_the_old_result(monkeypatch, tmp_path, at):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    monkeypatch.setattr(folders, at, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save(KernelGPA().fit(observations()), out)
+    assert isinstance(load(out), AffineGPA)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def full_disk(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_without_an_exchange_in_one_step_the_folder_is_replaced_in_two(monkeypatch, tmp_path):
+    monkeypatch.setattr(folders, "_exchanged", lambda *_: False)
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    save(KernelGPA().fit(observations()), out)
+    assert isinstance(load(out), KernelGPA)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+KILLED = """
+import sys; sys.path.insert(0, "tests")
+from test_folder import observations
+from kernelgpa import KernelGPA, TPSGPA, save
+fitted = [KernelGPA().fit(observations()), TPSGPA().fit(observations())]
+print("begun", flush=True)
+while True:
+    for one in fitted:
+        save(one, sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="folders are exchanged in one step on Linux")
+@pytest.mark.parametrize("moment", np.linspace(0.01, 0.6, 6))
+def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_path):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(out)], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        time.sleep(moment)
+        process.send_signal(signal.SIGKILL)
+    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert load(out).map_.shape == (40, 3)
+    save(AffineGPA().fit(observations()), out)  # which takes away what the other has left
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_an_os_error(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError):
+        save(KernelGPA().fit(observations()), tmp_path / "out")
+
+
+# -- models that cannot be loaded --
+
+
+def test_a_model_of_another_format_is_refused_with_its_release(tmp_path):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    arrays = arrays_in((out / "model.npz").read_bytes(), "model")
+    header = json.loads(str(arrays["header"]))
+    for change, match in (
+        ({"format": 99, "kernelgpa": "7.0"}, r"kernelgpa 7.0 in format 99.*settings.toml"),
+        ({"class": "os.system"}, "broken"),
+        ({"settings": {"modes": "wrong"}}, "modes is 'wrong'"),
+        ({"clouds": ["a"]}, "broken"),
+    ):
+        (out / "model.npz").write_bytes(packed({**arrays, "header": np.array(json.dumps({**header, **change}))}))
+        with pytest.raises((FormatError, InvalidSetting), match=match):
+            load(out)
+    (out / "model.npz").write_bytes(b"no archive")
+    with pytest.raises(FormatError, match="not a readable NPZ"):
+        load(out)
+    (out / "model.npz").write_bytes(packed({"points": np.zeros((2, 3, 3))}))
+    with pytest.raises(FormatError, match="no model of kernelgpa"):
+        load(out)
+    with pytest.raises(FormatError, match="no such file"):
+        load(tmp_path / "nowhere")
+
+
+def test_what_has_no_name_cannot_be_saved(tmp_path):
+    points = scene(n=4, m=20)[0]
+    with pytest.raises(InvalidSetting, match="has no name and cannot be saved"):
+        save(KernelGPA(kernel=lambda r: np.exp(-r)).fit(points), tmp_path / "out")
+    named = Observations.from_array(points, clouds=[(t, t) for t in range(4)])
+    with pytest.raises(InvalidSetting, match=r"name \(0, 0\) cannot be saved"):
+        save(KernelGPA().fit(named), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_loaded_model_is_tuned_and_measured_like_any_other(tmp_path):
+    data = observations()
+    again = load(save(KernelGPA().fit(data), tmp_path / "out"))
+    validation = selection.cross_validate(again, data, folds=4)
+    known = uncertainty(validation)
+    assert np.isfinite(known.map_deviations()).all() if hasattr(known, "map_deviations") else True
+
+
+def test_hostile_names_stay_in_the_folder(tmp_path):
+    points = scene(n=4, m=20, hidden=0.0)[0]
+    names = ["../../evil", "<script>alert(1)</script>", "a/b", "c\0d"]
+    named = Observations.from_array(points, clouds=names, landmarks=[f"../{i}<b>" for i in range(20)])
+    out = save(KernelGPA().fit(named), tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert load(out).observations_.names == tuple(names)
+    assert "<script>alert(1)</script>" not in (out / "report.html").read_text()
+    assert Path(out).parent == tmp_path
