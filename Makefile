@@ -30,4 +30,4 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf kernelgpa-demo.png .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf kernelgpa-demo .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 import sys
 import tomllib
 
@@ -319,3 +320,37 @@ def test_interrupting_is_one_line_and_130(kernelgpa, monkeypatch):
     code, _, errors = kernelgpa("register", "a.csv", "-o", "out", "--method", "rigid")
     assert code == 130
     assert errors.splitlines()[-1] == "kernelgpa: interrupted; nothing was written"
+
+
+# -- disks that are full or closed --
+
+
+def limited(size):
+    """Run before the program: no file may grow beyond ``size`` bytes."""
+
+    def limit():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the size of files as Linux does")
+@pytest.mark.parametrize("size", [0, 10_000, 1_000_000])
+def test_a_full_disk_is_one_line_and_leaves_the_old_result(scans, tmp_path, size):
+    scans("register", "scans.csv", "-o", "out", "--method", "affine")
+    command = [sys.executable, "-m", "kernelgpa", "register", "scans.csv", "-o", "out"]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited(size), check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines()[-1].startswith("kernelgpa: [Errno 27] File too large")
+    assert repr(load("out")) == "AffineGPA()"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "scans.csv", "surface.npz", "truth.csv"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc takes no folders")
+def test_a_place_that_cannot_be_written_is_one_line(scans):
+    code, printed, errors = scans("register", "scans.csv", "-o", "/proc/out")
+    assert code == 2
+    assert printed == ""
+    assert errors.strip().splitlines()[-1].startswith("kernelgpa: [Errno")

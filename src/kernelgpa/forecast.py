@@ -4,9 +4,9 @@ Counted are the matrices that are alive at the same time, in numbers of eight by
 landmarks, d dimensions and q features a cloud:
 
     exact                  n s^2 for the clouds, s^2 for the one at work, 2 m^2 for the total and its factor
-    thin, dense total      n s q for the clouds, 2 m^2
-    thin, Woodbury         n s q, and 2 (n q)^2 for the products of all features
-    thin, iterated         n s q, and 12 m q for the form that stands in and what finds it
+    thin, dense total      (n + 1) s q for the clouds, 2 m^2
+    thin, Woodbury         (n + 1) s q, and 2 (n q)^2 for the products of all features, from 2000 landmarks at a time
+    thin, iterated         (n + 1) s q, and 12 m q for the form that stands in and what finds it
     sparse                 3.5 n s f with f entries a row of a factor, about 0.65 s^(1/3) times the neighbours
 
 each with 8 n m d for the clouds side by side.
@@ -20,7 +20,7 @@ from numbers import Integral, Real
 from pathlib import Path
 
 from .errors import InvalidSetting
-from .forms import MOST_DENSE, MOST_FEATURES, SMALL
+from .forms import MOST_DENSE, MOST_FEATURES, ROWS, SMALL
 from .kernels import sparse_pays
 
 WORD = 8
@@ -104,8 +104,8 @@ def forecast(
         if m <= SMALL or (2 * features >= m and m <= MOST_DENSE):
             path, rest = DENSE, 2.0 * m**2
         elif features <= MOST_FEATURES:
-            path, rest = WOODBURY, 2.0 * features**2
-        numbers = n * s * width + rest
+            path, rest = WOODBURY, 2.0 * features**2 + min(m, ROWS) * features
+        numbers = (n + 1) * s * width + rest
     return Forecast(path, int(WORD * (numbers + together) + PROGRAM), available_memory())
 
 
