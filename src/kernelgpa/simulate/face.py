@@ -1,0 +1,220 @@
+"""A head whose face makes one expression a cloud, each from its own pose.
+
+x goes to the head's left, y up, z forwards; the origin lies between the ears.  Seen from there in the direction u,
+an ellipsoid with centre c and half-axes s ends at the larger root r of
+
+    |(r u - c) / s|^2 = 1                                                                                   (1)
+
+and the bare head, made of skull, jaw and neck, ends at  (sum_i r_i^p)^(1/p),  their smooth union.  What makes it a
+face are bumps and hollows that shift the bare head along z as functions of (x, y):
+
+    h exp(-((|x| - x0) / a)^2 / 2 - ((y - y0) / b)^2 / 2)                                                   (2)
+
+one row of FEATURES each, so that whatever is off the middle comes in pairs; the nose is a ridge whose height and width
+grow towards its tip; ears stand out along x.
+
+An expression is a sum of pulls: the skin at c goes by the vector q, and what is around it by
+
+    q (1 - |p - c|^2 / reach^2)_+^2                                                                         (3)
+
+which ends at the reach; its second derivatives jump there, so no wide smooth warp has its form.  An open mouth turns
+the jaw about the ears; the lips, a few mm apart on the surface, part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InvalidSetting
+from ..frames import Array, BoolArray, IndexArray, farthest_points
+from .checks import require_amount, require_counts, require_share, require_whole
+from .closed import crowded, even_sphere, sphere_faces
+from .fields import rising
+from .poses import scattered
+from .simulation import Simulation, measured, seen_from
+
+CROWDING = 0.6  # on the face the vertices lie 2.5 times as close as even ones
+SHARPNESS = 10.0  # p of the smooth union
+ELLIPSOIDS = (  # centre, half-axes
+    ((0, 32, -12), (73, 83, 94)),  # skull
+    ((0, -42, 28), (59, 70, 55)),  # jaw
+    ((0, -42, -24), (46, 84, 44)),  # neck
+)
+FEATURES = (  # x0, y0, a, b, h, and what it is
+    (22, 17, 15, 5, 6.0, "brow"),
+    (31, 0, 12, 9, -15.0, "eye hollow"),
+    (31, -1, 8, 5, 10.0, "eye"),
+    (47, -24, 13, 11, 5.0, "cheekbone"),
+    (11, -41, 4.5, 5, 7.0, "wing of the nose"),
+    (0, -54, 3, 4, -1.5, "groove under the nose"),
+    (0, -63, 12, 4.2, 6.0, "upper lip"),
+    (0, -69, 15, 2.5, -3.5, "line between the lips"),
+    (0, -75.5, 10, 4.5, 6.5, "lower lip"),
+    (25, -69, 5, 5, -2.5, "corner of the mouth"),
+    (0, -86, 16, 5, -4.0, "hollow under the lip"),
+    (0, -101, 14, 8, 9.0, "chin"),
+)
+BRIDGE, TIP = 14.0, -40.0  # where the nose begins and ends, y in mm
+MOUTH = (0.0, -69.0, 84.0)
+HINGE = (-10.0, -10.0)  # y, z of the axis about which the jaw turns
+OPENING = 0.1  # radians
+TURN, SHIFT = 30.0, 150.0  # degrees and mm: the largest between a sensor and the world
+STRENGTH = 0.1  # by which expressions are stronger or weaker, at most
+
+
+@dataclass(frozen=True)
+class Faces(Simulation):
+    """A simulated face, and which expression it makes in which cloud."""
+
+    expressions: tuple[str, ...]  # (n,)
+
+
+def head_mesh(vertices: int = 5118) -> tuple[Array, IndexArray]:  # (v, 3), (f, 3)
+    """A closed head-like surface of about 240 mm: skull, brow, eyes, nose, lips, chin and ears."""
+    sphere = crowded(even_sphere(vertices), np.array([0.0, -0.7, 1.0]), CROWDING)
+    bare = sphere * _bare_radius(sphere)[:, None]
+    head = bare.copy()
+    head[:, 2] += rising(bare[:, 2], 0, 45) * _features(bare)
+    head[:, 0] += np.sign(bare[:, 0]) * _ears(bare)
+    return head, sphere_faces(sphere)
+
+
+def face_side(vertices: Array) -> BoolArray:  # (v, 3) -> (v,)
+    """Which vertices of a head lie on its face: from the hair-line down to the chin, and forwards of the ears."""
+    return (vertices[:, 2] > 25) & (vertices[:, 1] < 75)
+
+
+def face(
+    expressions: Sequence[str] = ("smile", "lip left", "lip right", "cheeks blown", "mouth open"),  # one a cloud
+    landmarks: int = 326,
+    hidden: float = 0.0,  # share of the observations
+    noise: float = 0.0,  # mm
+    seed: int = 0,
+    vertices: int = 5118,
+) -> Faces:
+    """Clouds of a face, one for each expression, with the landmarks spread over the face side of the head.
+
+    The expressions move the mouth, the cheeks and the jaw by a few mm to 15 mm, and nothing above them.
+    """
+    names = _as_names(expressions)
+    require_share("hidden", hidden)
+    require_amount("noise", noise)
+    require_whole("seed", seed)
+    require_whole("vertices", vertices, least=200)
+    template, faces = head_mesh(vertices)
+    front = np.flatnonzero(face_side(template))
+    require_counts(len(names), landmarks, len(front), "vertices of the face side")
+    rng = np.random.default_rng(seed)
+    first = int(np.argmax(template[front, 2]))  # the tip of the nose
+    chosen = front[farthest_points(template[front], landmarks, first)]
+    strengths = rng.uniform(1 - STRENGTH, 1 + STRENGTH, len(names))
+    moved = [template + s * EXPRESSIONS[name](template) for name, s in zip(names, strengths, strict=True)]
+    rotations, translations = scattered(len(names), TURN, SHIFT, rng)
+    surfaces = seen_from(np.stack(moved), rotations, translations)
+    points = measured(surfaces[:, chosen], noise, hidden, rng)
+    return Faces(points, template[chosen], chosen, template, faces, surfaces, rotations, translations, names)
+
+
+def _as_names(expressions: Sequence[str]) -> tuple[str, ...]:
+    names = (expressions,) if isinstance(expressions, str) else tuple(expressions)
+    unknown = [name for name in names if name not in EXPRESSIONS]
+    if unknown:
+        raise InvalidSetting(f"expression {unknown[0]!r} is not known; expected some of {', '.join(EXPRESSIONS)}")
+    return names
+
+
+# -- the head --
+
+
+def _bare_radius(directions: Array) -> Array:  # (v, 3) -> (v,)
+    """Where the smooth union of the ellipsoids ends."""
+    ends = [_end(directions, np.array(c, dtype=float), np.array(s, dtype=float)) for c, s in ELLIPSOIDS]
+    return np.sum(np.stack(ends) ** SHARPNESS, axis=0) ** (1 / SHARPNESS)
+
+
+def _end(directions: Array, centre: Array, half_axes: Array) -> Array:
+    """Where rays from the origin, which lies inside, leave an ellipsoid: the larger root of (1)."""
+    u, c = directions / half_axes, centre / half_axes
+    square, middle = np.sum(u**2, axis=1), u @ c
+    return (middle + np.sqrt(middle**2 + square * (1 - c @ c))) / square
+
+
+def _features(bare: Array) -> Array:  # (v, 3) -> (v,) how far forwards
+    x, y, _ = bare.T
+    forwards = _nose(x, y)
+    for x0, y0, a, b, height, _ in FEATURES:
+        forwards += height * np.exp(-(((np.abs(x) - x0) / a) ** 2) / 2 - ((y - y0) / b) ** 2 / 2)
+    return forwards
+
+
+def _nose(x: Array, y: Array) -> Array:
+    along = np.clip((BRIDGE - y) / (BRIDGE - TIP), 0, 1)
+    below = np.exp(-((np.minimum(y - TIP, 0) / 6) ** 2) / 2)
+    return 22 * along**1.3 * below * np.exp(-((x / (5 + 4 * along)) ** 2) / 2)
+
+
+def _ears(bare: Array) -> Array:  # (v, 3) -> (v,) how far sideways
+    x, y, z = bare.T
+    shell = 15 * np.exp(-(((y + 6) / 18) ** 2) / 2 - ((z + 16) / 9) ** 2 / 2)
+    hollow = 10 * np.exp(-(((y + 6) / 9) ** 2) / 2 - ((z + 11) / 5) ** 2 / 2)
+    return rising(np.abs(x), 30, 55) * (shell - hollow)
+
+
+# -- the expressions: (v, 3) -> (v, 3) displacements --
+
+Pull = tuple[tuple[float, float, float], float, tuple[float, float, float]]  # centre, reach, vector
+
+
+def _pulled(points: Array, pulls: Sequence[Pull]) -> Array:
+    moved = np.zeros_like(points)
+    for centre, reach, vector in pulls:
+        near = np.clip(1 - np.sum((points - centre) ** 2, axis=1) / reach**2, 0, None) ** 2
+        moved += near[:, None] * np.array(vector)
+    return moved
+
+
+def _both_sides(pulls: Sequence[Pull]) -> list[Pull]:
+    return [*pulls, *(((-x, y, z), reach, (-u, v, w)) for (x, y, z), reach, (u, v, w) in pulls)]
+
+
+def _smile(points: Array) -> Array:
+    corner: Pull = ((25, -69, 76), 34, (8, 8, -5))
+    cheek: Pull = ((43, -42, 65), 30, (2, 3, 5))
+    return _pulled(points, _both_sides([corner, cheek]))
+
+
+def _lip_left(points: Array) -> Array:
+    return _pulled(points, [(MOUTH, 34, (11, 1, -1)), ((28, -66, 76), 30, (4, 4, -3))])
+
+
+def _lip_right(points: Array) -> Array:
+    return _pulled(points, [(MOUTH, 34, (-11, 1, -1)), ((-28, -66, 76), 30, (-4, 4, -3))])
+
+
+def _cheeks_blown(points: Array) -> Array:
+    return _pulled(points, [*_both_sides([((42, -62, 60), 36, (10, 0, 8))]), (MOUTH, 24, (0, 0, 3))])
+
+
+def _mouth_open(points: Array) -> Array:
+    """The jaw turned about the ears; between the lips the skin goes inwards."""
+    x, y, z = points.T
+    wide = np.clip(1 - (x / 34) ** 2, 0, None) ** 2
+    share = rising(MOUTH[1] - y, -5, 28 - 20 * wide)  # the lips part at once, the cheeks stretch
+    near = np.clip(1 - np.sum((points - (0, -92, 68)) ** 2, axis=1) / 75**2, 0, None) ** 2
+    jaw = share * rising(near, 0, 0.6)
+    inwards = 36 * share * (1 - share) * wide * rising(z, 30, 60)
+    return np.column_stack(
+        [np.zeros_like(x), -OPENING * jaw * (z - HINGE[1]), OPENING * jaw * (y - HINGE[0]) - inwards]
+    )
+
+
+EXPRESSIONS: dict[str, Callable[[Array], Array]] = {
+    "smile": _smile,
+    "lip left": _lip_left,
+    "lip right": _lip_right,
+    "cheeks blown": _cheeks_blown,
+    "mouth open": _mouth_open,
+}
