@@ -183,7 +183,40 @@ def test_vtk_of_version_5_and_unstructured_grids():
     )
     assert_array_equal(parsed(vtk, grid).faces, [[0, 1, 2]])
     refused(vtk, grid.replace(b"POINTS 4", b"POINTS 4000000000"), "cannot hold that")
-    refused(vtk, grid.replace(b"0 1 0 0 0 1", b"0 1 x 0 0 1"), "a word among the numbers")
+    refused(vtk, grid.replace(b"0 1 0 0 0 1", b"0 1 x 0 0 1"), "found 'x'")
+    refused(vtk, grid.replace(b"0 1 0 0 0 1", b"0 1_0 0 0 0 1"), "found '1_0'")
+
+
+def test_vtk_goes_on_after_metadata_and_cuts_strips():
+    begin = b"# vtk DataFile Version 4.2\n3D Slicer output. SPACE=RAS\nASCII\nDATASET POLYDATA\nPOINTS 4 float\n"
+    points = (
+        b"0 0 0 1 0 0 0 1 0 1 1 2\nMETADATA\nINFORMATION 1\nNAME L2_NORM_RANGE LOCATION vtkDataArray\nDATA 2 0 1\n\n"
+    )
+    found = parsed(vtk, begin + points + b"LINES 1 3\n2 0 1\nTRIANGLE_STRIPS 1 5\n4 0 1 2 3\n")
+    assert_array_equal(found.faces, [[0, 1, 2], [2, 1, 3]])
+    assert_array_equal(found.specimens[0].points[3], [-1, -1, 2])
+    assert found.frame == "LPS"
+    assert found.notes == ("RAS converted to LPS", "1 lines left out")
+
+
+@pytest.mark.parametrize("module", [ply, obj, vtk, stl], ids=name_of)
+def test_meshes_keep_their_frame(module):
+    found = parsed(module, module.render(mesh_of(TETRAHEDRON, SIDES, "LPS")))
+    assert found.frame == "LPS"
+    data = module.render(mesh_of(TETRAHEDRON, SIDES, "LPS")).replace(b"SPACE=LPS", b"SPACE=RAS")
+    turned = parsed(module, data).specimens[0].points
+    assert_allclose(turned, found.specimens[0].points * [-1, -1, 1], rtol=0, atol=0)
+
+
+def test_archives_with_nothing_or_too_much_in_them_are_refused():
+    refused(npz, archive(points=np.zeros((10**6, 0, 3))), "shape")
+    refused(npz, archive(points=np.zeros((1, 10**7, 3), dtype=np.int8)), "claims")
+    cells = np.empty((1, 1), dtype=object)
+    cells[0, 0] = np.zeros((3, 10**7), dtype=np.int8)
+    buffer = io.BytesIO()
+    savemat(buffer, {"DataCell": cells}, do_compression=True)
+    refused(mat, buffer.getvalue(), "beyond all measure")
+    refused(npz, archive(points=np.zeros((1, 3, 3)), names=np.array([""])), "empty name")
 
 
 # -- files that lie --
@@ -274,7 +307,8 @@ def mutated(data, chance):
 def seeds(module):
     rng = np.random.default_rng(1)
     if module in MESHES:
-        first = [module.render(mesh_of(rng.standard_normal((9, 3)), rng.integers(0, 9, (7, 3)).astype(np.intp)))]
+        faces = np.array([[i, i + 1, i + 2] for i in range(7)], dtype=np.intp)
+        first = [module.render(mesh_of(rng.standard_normal((9, 3)), faces))]
         return first + [one for kind, one in MORE if kind is module]
     points = rng.standard_normal((3, 6, 3))
     points[0, 2] = np.nan

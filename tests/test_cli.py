@@ -67,7 +67,7 @@ def test_a_folder_of_other_things_is_refused_before_any_work(kernelgpa, tmp_path
     for command in (["demo"], ["register", "scans.csv"]):
         code, _, errors = kernelgpa(*command, "-o", "mine")
         assert code == 2
-        assert errors == "kernelgpa: mine holds other things than a result; give a new folder\n"
+        assert errors == "kernelgpa: mine holds other things than a result (thesis.txt); give a new folder\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -234,6 +234,80 @@ def test_points_go_into_the_map_and_back(scans, tmp_path):
     assert known.mean() > 0.9
     assert_allclose(back[known], surface.points[known], rtol=0, atol=1e-6)
     assert scans("warp", "out", "m.ply", "--cloud", "cloud99")[0] == 2
+    for odd in ("²", "--5", "9" * 5000):
+        assert scans("warp", "out", "m.ply", f"--cloud={odd}")[0] == 2
+
+
+def test_of_a_file_with_many_clouds_only_the_named_one_is_warped(scans):
+    scans("register", "scans.csv", "-o", "out")
+    assert scans("warp", "out", "surface.npz", "--cloud", "cloud3", "-o", "w.npz")[0] == 0
+    found = io.read("w.npz")
+    assert [one.name for one in found.specimens] == ["cloud3"]
+    assert scans("warp", "out", "w.npz", "--cloud", "cloud5", "--inverse", "-o", "b.npz")[0] in (0, 2)
+    contents = io.read("scans.csv")
+    io.write("two.csv", io.Contents(contents.specimens[:2], labelled=True))
+    code, _, errors = scans("warp", "out", "two.csv", "--cloud", "cloud3", "-o", "x.csv")
+    assert code == 2
+    assert "none of them 'cloud3'" in errors
+
+
+def test_what_is_typed_is_not_tuned(scans):
+    assert scans("register", "scans.csv", "-o", "out", "--tune", "--folds", "4", "--bandwidth", "0.33")[0] == 0
+    assert load("out").bandwidth == 0.33
+
+
+def test_a_unit_other_than_the_files_own_is_refused(scans, tmp_path):
+    scans("convert", "scans.csv", "-o", "many", "--to", "mrk.json")
+    files = sorted((tmp_path / "many").iterdir())
+    text = files[0].read_text()
+    for path in files:
+        path.write_text(path.read_text().replace('"coordinateSystem"', '"coordinateUnits": "mm", "coordinateSystem"'))
+    assert text != files[0].read_text()
+    code, _, errors = scans("register", *files, "-o", "out", "--unit", "inch")
+    assert code == 2
+    assert "the files are in 'mm'" in errors
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[method]\nname = [1]", "name is"),
+        ("[method]\ntune = 'no'", "tune is 'no'; expected true or false"),
+        ("[input]\nmissing = true", "missing is"),
+        ("[input]\nnegative_is_missing = 'no'", "negative_is_missing is"),
+        ("[output]\nunit = 5", "unit is '5'; expected a text"),
+        ("[output]\nuni = 'mm'", "[output] has uni"),
+        ("a = " + "[" * 5000, "no TOML"),
+        ("[input]\nmissing = 1" + "0" * 5000, "no TOML"),
+        ("[input]\nmissing = 1" + "0" * 400, "missing is"),
+    ],
+)
+def test_a_configuration_is_checked(scans, tmp_path, text, said):
+    (tmp_path / "s.toml").write_text(text)
+    code, _, errors = scans("register", "scans.csv", "--config", "s.toml", "-o", "out")
+    assert code == 2
+    assert said in errors
+
+
+def test_tuned_settings_remember_how_files_were_read(scans, tmp_path):
+    contents = io.read("scans.csv")
+    io.write("codes.tps", io.files.fitted_to(contents, ".tps")[0])
+    options = ["--negative-is-missing", "--bandwidth", "0.5", "--smoothing", "0.1", "--rounds", "0", "--folds", "4"]
+    assert scans("tune", "codes.tps", *options, "-o", "s.toml")[0] == 0
+    assert tomllib.loads((tmp_path / "s.toml").read_text())["input"]["negative_is_missing"] is True
+
+
+def test_names_do_not_steer_the_terminal(scans):
+    contents = io.read("scans.csv")
+    evil = tuple(io.Specimen(f"\x1b]0;{one.name}\x07", one.points, one.labels) for one in contents.specimens)
+    io.write("evil.csv", io.Contents(evil, labelled=True))
+    for arguments in (
+        ["info", "evil.csv"],
+        ["register", "evil.csv", "-o", "out"],
+        ["warp", "out", "evil.csv", "--cloud", "x"],
+    ):
+        _, printed, words = scans(*arguments)
+        assert "\x1b" not in printed + words
 
 
 def test_evaluate_measures_points_the_result_was_not_made_from(scans):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernelgpa import FormatError, InvalidObservations, InvalidSetting, KernelGPA, io
+from kernelgpa import FormatError, InvalidObservations, InvalidSetting, KernelGPA, TooLarge, io
 from kernelgpa.io.base import Contents, Specimen, counted
 from kernelgpa.io.files import FORMATS, fitted_to, suffix_of, write_bytes
 from kernelgpa.io.matching import gather
@@ -47,6 +47,14 @@ def test_labels_with_the_specimens_name_match_by_their_last_number():
     assert gathered.observations.landmarks == (1, 2, 10, 11)
 
 
+def test_a_file_without_labels_is_never_matched_by_counting(tmp_path):
+    labelled = cloud("a", [f"LM{i}" for i in range(6)])
+    counted_ = Contents((cloud("b", counted(6)),), labelled=False)
+    gathered = gather([one(labelled), ("b.tps", counted_)])
+    assert gathered.rule == "order"
+    assert len(gathered.landmarks) == 6
+
+
 def test_labels_that_cannot_be_matched_go_by_order_if_there_are_as_many():
     gathered = gather([one(cloud("a", ["p", "q", "r", "s"])), one(cloud("b", ["t", "u", "v", "w"]))])
     assert gathered.rule == "order"
@@ -76,6 +84,22 @@ def test_units_and_dimensions_must_agree_and_frames_are_told():
         gather([one(cloud("a", "pqrs")), one(cloud("b", "pqrs", np.zeros((4, 2))))])
     gathered = gather([one(cloud("a", "pqrs"), frame="LPS"), one(cloud("b", "pqrs", seed=1))])
     assert any("do not tell their frame" in note for note in gathered.notes)
+
+
+def test_clouds_that_share_nothing_do_not_take_all_memory(monkeypatch):
+    from kernelgpa.io import matching
+
+    monkeypatch.setattr(matching, "available_memory", lambda: 100)
+    with pytest.raises(TooLarge, match="same labels in all clouds"):
+        gather([one(cloud("a", "pqrst")), one(cloud("b", "pqrst", seed=1))])
+
+
+def test_a_frame_or_a_unit_that_is_lost_is_told():
+    contents = Contents((cloud("a", "pqrs"),), True, frame="LPS", unit="mm")
+    assert any("frame" in note for note in fitted_to(contents, ".csv")[1])
+    assert any("unit" in note for note in fitted_to(contents, ".csv")[1])
+    assert fitted_to(contents, ".mrk.json")[1] == []
+    assert any("unknown frame" in note for note in fitted_to(replace(contents, frame=None), ".mrk.json")[1])
 
 
 def test_the_same_note_of_many_files_is_said_once():
@@ -142,6 +166,7 @@ def test_a_cloud_survives_every_format_or_the_loss_is_told(tmp_path, suffix):
     words = " ".join(lost)
     assert ("labels" in words) == (found.specimens[0].labels != given.specimens[0].labels)
     assert ("weights" in words) == (found.specimens[0].weights is None)
+    assert ("precision" in words) == (suffix == ".stl")
     assert ("faces" in words) == (found.faces is None)
 
 

@@ -135,6 +135,57 @@ def test_a_result_replaces_a_result_and_nothing_else(tmp_path):
         save(fitted, tmp_path / "mine")
     with pytest.raises(InvalidSetting, match="is a file"):
         save(fitted, tmp_path / "mine" / "thesis.txt")
+    (out / "thesis.txt").write_text("do not touch")
+    with pytest.raises(InvalidSetting, match=r"other things than a result \(thesis.txt\)"):
+        save(fitted, out)
+    (tmp_path / "theirs").mkdir()
+    np.savez(tmp_path / "theirs" / "model.npz", w=np.zeros(3))
+    with pytest.raises(InvalidSetting, match="other things"):
+        save(fitted, tmp_path / "theirs")
+    assert (tmp_path / "theirs" / "model.npz").exists()
+
+
+def test_a_link_stays_a_link(tmp_path):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    (tmp_path / "link").symlink_to(out)
+    save(KernelGPA().fit(observations()), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert isinstance(load(out), KernelGPA)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_move_that_fails_puts_the_old_result_back(monkeypatch, tmp_path, exchange):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    monkeypatch.setattr(folders, "_exchanged", lambda *_: False)
+    move = Path.rename
+    monkeypatch.setattr(Path, "rename", lambda one, to: full_disk() if ".part-" in one.name else move(one, to))
+    with pytest.raises(OSError, match="No space left"):
+        save(KernelGPA().fit(observations()), out)
+    assert isinstance(load(out), AffineGPA)
+
+
+def test_the_summary_and_the_report_have_the_same_figures(tmp_path):
+    from kernelgpa.report.data import registration_data
+
+    points = scene(n=8, m=40, noise=0.01)[0]
+    points[3, 5] += 3.0
+    points[2, :, 0] *= -1
+    with pytest.warns(KernelGPAWarning, match="mirror"):
+        fitted = KernelGPA(robust="geman-mcclure").fit(points)
+    out = save(fitted, tmp_path / "out")
+    told, shown = json.loads((out / "summary.json").read_text()), registration_data(fitted)["summary"]
+    for here, there in (("disagreement", "apart"), ("sensor_frame_error", "sensed")):
+        for figure in ("median", "mean", "worst"):
+            assert told[here][figure] == shown[there][figure]
+    assert told["left_out_error"]["median"] > 0
+    assert told["disagreement"]["worst"] < 0.5  # what the fit set aside does not count
+
+
+def test_settings_written_from_python_run_again(tmp_path):
+    out = save(TPSGPA(smoothing=0.5).fit(observations()), tmp_path / "out")
+    method = tomllib.loads((out / "settings.toml").read_text())["method"]
+    assert method["name"] == "tps"
 
 
 @pytest.mark.parametrize("at", ["write_bytes", "_put"])
@@ -173,7 +224,7 @@ while True:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="folders are exchanged in one step on Linux")
 @pytest.mark.parametrize("moment", np.linspace(0.01, 0.6, 6))
-def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_path):
+def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_path, monkeypatch):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
     with subprocess.Popen([sys.executable, "-c", KILLED, str(out)], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
@@ -181,6 +232,7 @@ def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_p
         process.send_signal(signal.SIGKILL)
     assert sorted(path.name for path in out.iterdir()) == FILES
     assert load(out).map_.shape == (40, 3)
+    monkeypatch.setattr(folders, "ABANDONED", -1.0)
     save(AffineGPA().fit(observations()), out)  # which takes away what the other has left
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
@@ -204,6 +256,8 @@ def test_a_model_of_another_format_is_refused_with_its_release(tmp_path):
         ({"class": "os.system"}, "broken"),
         ({"settings": {"modes": "wrong"}}, "modes is 'wrong'"),
         ({"clouds": ["a"]}, "broken"),
+        ({"format": float("inf")}, "no model"),
+        ({"dimension": float("inf")}, "broken"),
     ):
         (out / "model.npz").write_bytes(packed({**arrays, "header": np.array(json.dumps({**header, **change}))}))
         with pytest.raises((FormatError, InvalidSetting), match=match):

@@ -212,14 +212,14 @@ def test_colours_stand_at_their_landmarks(dimension, rigid, colours):
     gpa = fit(dimension, rigid)
     placed = gpa.transform_clouds(gpa.observations_.points)
     if colours == "consistency":
-        values = metrics.consistency(placed)
+        values = np.where(gpa.observations_.counts >= 2, metrics.consistency(placed), np.nan)
     else:
         values = metrics.sensor_error(placed, gpa.jacobians(gpa.observations_.points))
     shown = ~np.isnan(values)
     ax = plotting.map_of(gpa, colours, unit="mm")
     drawn = coloured(ax)
     assert_array_equal(offsets(drawn), gpa.map_[shown])
-    assert_array_equal(drawn.get_array(), values[shown])
+    assert_allclose(np.asarray(drawn.get_array()), values[shown], rtol=1e-12)
     assert drawn.colorbar.ax.get_ylabel().endswith("(mm)")
     assert not shown[NEVER]
 

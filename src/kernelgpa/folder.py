@@ -19,6 +19,8 @@ import math
 import os
 import shutil
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,19 +30,23 @@ import numpy as np
 import tomli_w
 
 from . import report
+from .deformable import DeformableGPA
 from .errors import FormatError, InvalidSetting
+from .figures import Figures, distribution
 from .frames import IndexArray, finite_rows
 from .io.base import Contents, Specimen, counted
 from .io.files import FORMATS, write_bytes
 from .io.poses import kitti, tum
-from .metrics import consistency, sensor_error
+from .names import Name
 from .registration import GPA
-from .saved import from_bytes, to_bytes
+from .saved import METHODS, from_bytes, is_model, to_bytes
 from .selection import Tuning
 from .version import __version__
 
-MODEL, SUMMARY = "model.npz", "summary.json"
+MODEL, SUMMARY, PICTURE = "model.npz", "summary.json", "clouds.png"
+WRITTEN = {"map.csv", "map.ply", "poses.tum", "poses.kitti", MODEL, "settings.toml", SUMMARY, "report.html", PICTURE}
 RENAME_EXCHANGE = 2
+ABANDONED = 600.0  # seconds without a change, after which what a dead process left is taken away
 AT_FDCWD = -100
 
 
@@ -62,22 +68,23 @@ def save(
     gpa: GPA,
     folder: str | os.PathLike[str],
     about: About | None = None,
-    more: dict[str, bytes] | None = None,  # other files, by name
+    picture: bytes | None = None,  # PNG
 ) -> Path:
     """Write a result folder in place of what is there, if that is one too."""
     about = about or About()
-    folder = Path(folder)
+    folder = Path(folder).resolve()  # a link stays a link
     require_replaceable(folder)
-    files = {**_files(gpa, about), **(more or {})}
-    part = folder.parent / f".{folder.name}.part-{os.getpid()}"
-    _sweep(folder)
-    part.mkdir(parents=True)
+    files = {**_files(gpa, about), **({} if picture is None else {PICTURE: picture})}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.part-{os.getpid()}-", dir=folder.parent))
     try:
+        part.chmod(0o777 & ~_umask())
         for name, data in files.items():
             write_bytes(part / name, data)
         _put(part, folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)  # what was there before, or what could not be finished
+    _sweep(folder)
     return folder
 
 
@@ -108,16 +115,18 @@ def require_replaceable(folder: Path) -> None:
     """A result may replace a result, or fill an empty folder, and nothing else."""
     if folder.exists() and not folder.is_dir():
         raise InvalidSetting(f"{folder} is a file; give a folder that is new, or that holds a result")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MODEL).exists():
-        raise InvalidSetting(f"{folder} holds other things than a result; give a new folder")
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if names and (not names <= WRITTEN or MODEL not in names or not is_model((folder / MODEL).read_bytes())):
+        other = sorted(names - WRITTEN)
+        raise InvalidSetting(
+            f"{folder} holds other things than a result{f' ({other[0]})' if other else ''}; give a new folder"
+        )
 
 
 def summary(gpa: GPA, about: About) -> dict[str, Any]:
     """Figures and findings, as plain JSON."""
     observations = gpa.observations_
-    warped = gpa.transform_clouds(observations.points)
-    apart, sensor = consistency(warped), sensor_error(warped, gpa.jacobians(observations.points))
-    shared = observations.counts >= 2
+    figures = Figures(gpa).of_landmarks
     return {
         "kernelgpa": __version__,
         "title": about.title,
@@ -131,8 +140,9 @@ def summary(gpa: GPA, about: About) -> dict[str, Any]:
         "unit": about.unit,
         "frame": about.frame,
         "notes": list(about.notes),
-        "disagreement": _distribution(apart[shared]),
-        "sensor_frame_error": _distribution(sensor[shared]),
+        "disagreement": _named(distribution(figures["apart"]), observations.landmarks),
+        "sensor_frame_error": _named(distribution(figures["sensed"]), observations.landmarks),
+        "left_out_error": _left_out(gpa),
         "scales": [_plain(value) for value in gpa.scales_],
         "eigenvalues": [_plain(value) for value in gpa.eigenvalues_],
         "left_out": [str(name) for name in gpa.mirrored_],
@@ -143,11 +153,20 @@ def summary(gpa: GPA, about: About) -> dict[str, Any]:
     }
 
 
-def _distribution(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return {"mean": None, "median": None, "worst": None}
-    return {"mean": _plain(known.mean()), "median": _plain(np.median(known)), "worst": _plain(known.max())}
+def _left_out(gpa: GPA) -> dict[str, Any] | None:
+    """Leave-one-out residuals: how far each observation lies from where the rest of its cloud puts it."""
+    if not isinstance(gpa, DeformableGPA):
+        return None
+    medians = np.full(len(gpa.map_), np.nan)
+    known = ~np.isnan(gpa.residuals_).all(axis=0)
+    medians[known] = np.nanmedian(gpa.residuals_[:, known], axis=0)
+    return _named(distribution(medians), gpa.observations_.landmarks)
+
+
+def _named(figures: dict[str, Any], landmarks: Sequence[Name]) -> dict[str, Any]:
+    """With the name of the worst landmark in place of its number."""
+    at = figures.pop("at")
+    return {**figures, "worst_landmark": None if at is None else str(landmarks[at])}
 
 
 def _plain(value: Any) -> Any:
@@ -161,7 +180,7 @@ def _plain(value: Any) -> Any:
 def _files(gpa: GPA, about: About) -> dict[str, bytes]:
     places = _map_contents(gpa, about)
     kept = {"unit": about.unit, "frame": about.frame, "title": about.title, "notes": list(about.notes)}
-    settings = about.settings or {"method": {"name": type(gpa).__name__, **_known(gpa.get_params(deep=False))}}
+    settings = about.settings or {"method": {"name": METHODS[type(gpa)], **_known(gpa.get_params(deep=False))}}
     page = report.render(
         gpa,
         title=about.title,
@@ -217,10 +236,22 @@ def _put(part: Path, folder: Path) -> None:
     if not folder.exists():
         part.rename(folder)
     elif not _exchanged(part, folder):  # a system without that step: two, with a moment between them
-        aside = folder.parent / f".{folder.name}.part-{os.getpid()}-old"
-        folder.rename(aside)
-        part.rename(folder)
-        shutil.rmtree(aside, ignore_errors=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old-", dir=folder.parent))
+        folder.rename(aside / folder.name)
+        try:
+            part.rename(folder)
+        except OSError:
+            (aside / folder.name).rename(folder)
+            raise
+        finally:
+            if folder.exists():
+                shutil.rmtree(aside, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _exchanged(one: Path, other: Path) -> bool:
@@ -235,10 +266,11 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Take away what runs that were killed have left, unless they still run, where the system tells who runs."""
+    """Take away what runs on this machine that were killed have left, where the system tells who still runs."""
     if not Path("/proc/self").exists():
         return
     for left in folder.parent.glob(f".{glob.escape(folder.name)}.part-*"):
         process = left.name.rpartition("part-")[2].split("-")[0]
-        if process.isdigit() and int(process) != os.getpid() and not Path(f"/proc/{process}").exists():
+        old = time.time() - left.stat().st_mtime > ABANDONED  # on a shared disk it may run on another machine
+        if process.isdigit() and not Path(f"/proc/{process}").exists() and old:
             shutil.rmtree(left, ignore_errors=True)

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import estimators
 from .deformable import DeformableGPA
 from .errors import FormatError, InvalidSetting, KernelGPAError, KernelGPAWarning
-from .estimators import RigidGPA
+from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from .faithful import Faithful
 from .frames import Array, Frame, IndexArray, frozen
 from .gauge import Gauge
@@ -33,7 +32,8 @@ from .version import __version__
 from .warps import KernelFamily, KernelPart, Warp
 
 FORMAT = 1  # raised when a reader of before would misunderstand
-CLASSES = {name: getattr(estimators, name) for name in ("RigidGPA", "AffineGPA", "TPSGPA", "KernelGPA")}
+METHODS: dict[type[GPA], str] = {RigidGPA: "rigid", AffineGPA: "affine", TPSGPA: "tps", KernelGPA: "kernel"}
+CLASSES = {one.__name__: one for one in METHODS}
 PLAIN = ("map_", "scales_", "rotations_", "translations_", "eigenvalues_")
 OF_BENT = ("weights_", "residuals_", "deviations_", "inducing_errors_", "solved_")
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -84,15 +84,23 @@ def from_bytes(data: bytes, source: str) -> tuple[GPA, dict[str, Any]]:
         return _restored(header, arrays), header["about"]
     except KernelGPAError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise FormatError(source, None, f"it is broken ({type(error).__name__}: {error})", "register again") from error
+
+
+def is_model(data: bytes) -> bool:
+    """Whether a file is a model of this library, of whatever format."""
+    try:
+        return "kernelgpa" in json.loads(str(arrays_in(data, "model", ["header"])["header"]))
+    except (KernelGPAError, KeyError, ValueError, TypeError, RecursionError):
+        return False
 
 
 def _header(arrays: Arrays, source: str) -> dict[str, Any]:
     try:
         header = json.loads(str(arrays["header"]))
         format_, version = int(header["format"]), str(header["kernelgpa"])
-    except (KeyError, ValueError, TypeError, RecursionError):
+    except (KeyError, ValueError, TypeError, RecursionError, ArithmeticError):
         raise FormatError(
             source, None, "it is no model of kernelgpa", "expected model.npz of a result folder"
         ) from None
@@ -125,8 +133,28 @@ def _restored(header: dict[str, Any], arrays: Arrays) -> GPA:
         fitted |= _bent_from(gpa, header, arrays, gauge)
     else:
         fitted["factors_"] = _floats(arrays["factors_"])
+    _require_whole(fitted, observations)
     gpa._keep(fitted)
     return gpa
+
+
+def _require_whole(fitted: dict[str, Any], observations: Observations) -> None:
+    """Shapes that belong together, and warps that can be evaluated; a ValueError otherwise."""
+    n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
+    shapes = {"map_": (m, d), "scales_": (d,), "rotations_": (n, d, d), "translations_": (n, d)}
+    for name, shape in shapes.items():
+        if fitted[name].shape != shape:
+            raise ValueError(f"{name} has shape {fitted[name].shape}")
+    if not np.isfinite(fitted["rotations_"]).all() or not np.isfinite(fitted["translations_"]).all():
+        raise ValueError("a pose is not finite")
+    if len(fitted["warps_"]) != n:
+        raise ValueError(f"{len(fitted['warps_'])} warps for {n} clouds")
+    for warp in fitted["warps_"]:
+        parts = [warp.coefficients, warp.frame.centre, warp.weights, warp.centres]
+        if not all(np.isfinite(part).all() for part in parts) or not 0 < warp.frame.size < np.inf:
+            raise ValueError("a warp is not finite")
+        if warp.kernel_part is not None and not 0 < warp.kernel_part.sigma < np.inf:
+            raise ValueError("a kernel without a width")
 
 
 def _bent_from(gpa: DeformableGPA, header: dict[str, Any], arrays: Arrays, gauge: Gauge) -> dict[str, Any]:
@@ -240,6 +268,8 @@ def _warps_from(header: dict[str, Any], arrays: Arrays) -> list[Warp]:
     for t, coefficients in enumerate(_floats(arrays["warp_coefficients"])):
         centre, size, axes, rank, spread = (one[t] for one in frames)
         part = None
+        if sizes[t] < -1:
+            raise ValueError("a warp with fewer than no centres")
         if sizes[t] >= 0:
             kernel = _kernel(header["kernel"], int(header["dimension"]))
             part = KernelPart(kernel, centres[t], float(_floats(arrays["kernel_sigma"])[t]), weights[t])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import traceback
 import warnings
@@ -41,7 +42,12 @@ def reading(missing: float | None, negative_is_missing: bool, curves: bool) -> R
 
 def say(text: str) -> None:
     """A word to the user, beside the result."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
+
+
+def printable(text: str) -> str:
+    """Names come from files: what would steer a terminal is shown as it is written."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def tell_gathered(gathered: Gathered) -> None:
@@ -64,8 +70,9 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def amount(value: float | str | None, unit: str) -> str:
+    """A figure with its unit; there may be none, or it may be infinite."""
+    return "-" if value is None else value if isinstance(value, str) else f"{value:.4g}{unit}"
 
 
 @contextmanager
@@ -90,12 +97,16 @@ def spoken_warnings() -> Iterator[list[str]]:
 def main() -> None:
     """Run a command; a known error is one line and exit code 2, an interrupt one line and 130."""
     wordy = _is_wordy(sys.argv[1:])
+    signal.signal(signal.SIGTERM, _stop)  # so that worker processes end too
     try:
         app()
     except (KernelGPAError, OSError) as error:
         if wordy:
             traceback.print_exc()
         say(f"kernelgpa: {_one_line(str(error))}")
+        sys.exit(2)
+    except MemoryError:
+        say("kernelgpa: the memory is used up; use fewer landmarks or clouds, or --inducing")
         sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:
@@ -104,6 +115,10 @@ def main() -> None:
     except KeyboardInterrupt:  # between the commands
         say("kernelgpa: interrupted; nothing was written")
         sys.exit(INTERRUPTED)
+
+
+def _stop(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def _is_wordy(arguments: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.base import Contents
-from ..io.files import FORMATS, fitted_to, read, suffix_of, write
+from ..io.files import FORMATS, fitted_to, read, suffix_of, write_bytes
 from ..io.matching import gather
 from .common import (
     MATCHED,
@@ -23,6 +23,7 @@ from .common import (
     Verbose,
     app,
     print_json,
+    printable,
     reading,
     say,
 )
@@ -52,34 +53,46 @@ def convert(
     for path, one in zip(files, contents, strict=True):
         for note in one.notes:
             say(f"note: {path}: {note}")
-    together = _together(contents)
     if to is None:
-        _write(output, together)
+        _write(output, _together(contents))
         typer.echo(str(output))
         return
     suffix = to if to.startswith(".") else f".{to}"
     if suffix not in FORMATS:
         raise InvalidSetting(f"--to is {to!r}; expected one of {', '.join(FORMATS)}")
+    targets: dict[Path, Contents] = {}
+    for held in contents:
+        for specimen in held.specimens:
+            target = output / f"{file_name(specimen.name)}{suffix}"
+            if target.exists() or target in targets:
+                raise FormatError(target, None, "it is there already", "give an empty folder, and clouds other names")
+            targets[target] = replace(held, specimens=(specimen,))
+            if file_name(specimen.name) != specimen.name:
+                say(f"note: {specimen.name!r} is written to {target.name}")
+    ready = {target: _rendered(target, held) for target, held in targets.items()}  # all of them before any is written
     output.mkdir(parents=True, exist_ok=True)
-    for specimen in together.specimens:
-        target = output / f"{file_name(specimen.name)}{suffix}"
-        if target.exists():
-            raise FormatError(target, None, "it is there already", "give an empty folder")
-        _write(target, replace(together, specimens=(specimen,)))
+    for target, data in ready.items():
+        write_bytes(target, data)
         typer.echo(str(target))
 
 
 def file_name(name: str) -> str:
     """A cloud's name as the name of a file, in its folder and nowhere else."""
     safe = "".join(c if c.isalnum() or c in "-_. +()" else "_" for c in name).strip(". ")
-    return safe[:150] or "cloud"
+    return safe.encode()[:150].decode(errors="ignore") or "cloud"
 
 
 def _write(path: Path, contents: Contents) -> None:
-    held, lost = fitted_to(contents, suffix_of(path))
+    write_bytes(path, _rendered(path, contents))
+
+
+def _rendered(path: Path, contents: Contents) -> bytes:
+    suffix = suffix_of(path)
+    held, lost = fitted_to(contents, suffix)
+    data = FORMATS[suffix].render(held)
     for one in lost:
         say(f"note: {path}: {one}")
-    write(path, held)
+    return data
 
 
 def _together(contents: list[Contents]) -> Contents:
@@ -87,13 +100,18 @@ def _together(contents: list[Contents]) -> Contents:
     first = contents[0]
     if len(contents) == 1:
         return first
-    if len({one.unit for one in contents}) > 1:
-        raise InvalidObservations(f"the files are in different units, {', '.join(str(one.unit) for one in contents)}")
+    units = {one.unit for one in contents if one.unit}
+    if len(units) > 1:
+        raise InvalidObservations(f"the files are in different units, {', '.join(sorted(units))}; bring them to one")
+    if len({one.frame for one in contents}) > 1:
+        say("note: some files do not tell their frame and were taken to be LPS like the others")
+    if any(one.faces is not None for one in contents):
+        say("note: faces left out; one file for each cloud (--to) keeps them")
     return Contents(
         tuple(specimen for one in contents for specimen in one.specimens),
         labelled=any(one.labelled for one in contents),
         frame=next((one.frame for one in contents if one.frame), None),
-        unit=first.unit,
+        unit=next(iter(units), None),
     )
 
 
@@ -130,10 +148,10 @@ def info(
         print_json({"files": told, "together": matching})
         return
     for one in told:
-        typer.echo(_line(one))
+        typer.echo(printable(_line(one)))
         for note in one["notes"]:
-            typer.echo(f"  note: {note}")
-    typer.echo(_together_line(matching))
+            typer.echo(printable(f"  note: {note}"))
+    typer.echo(printable(_together_line(matching)))
 
 
 def described(path: str, contents: Contents) -> dict[str, Any]:

@@ -15,12 +15,10 @@ from rich.table import Table
 
 from .. import metrics, plotting, simulate
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
-from ..folder import About, require_replaceable, save
+from ..folder import PICTURE, About, require_replaceable, save
 from ..io.base import Contents, Specimen, counted
 from ..io.files import fitted_to, suffix_of, write
 from .common import Verbose, app, say, spoken_warnings
-
-PICTURE = "clouds.png"
 
 
 @app.command()
@@ -66,7 +64,7 @@ def _demo(output: Path, seed: int) -> None:
         if name in ("rigid", "kernel"):
             panels[f"{name}: surface {delta.mean():.1f} mm apart"] = method.transform_clouds(scene.points)
     about = About(title=f"demo: a bending liver, seed {seed}", unit="mm")
-    save(kernel, output, about, {PICTURE: _picture(plotting.side_by_side(panels, unit="mm"))})
+    save(kernel, output, about, _picture(plotting.side_by_side(panels, unit="mm")))
     console = Console()
     console.print(table)
     console.print("disagreement: how far the clouds' images of a surface point lie apart", style="dim")

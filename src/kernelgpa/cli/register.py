@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,17 +14,19 @@ import typer
 
 from .. import selection
 from ..errors import FormatError, InvalidSetting
-from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..folder import SUMMARY, About, require_replaceable, save
+from ..io.base import is_unicode, shortened
 from ..io.files import read_clouds
 from ..io.matching import Gathered
 from ..registration import GPA
+from ..saved import METHODS
 from .common import (
     AsJson,
     Curves,
     Missing,
     NegativeIsMissing,
     Verbose,
+    amount,
     app,
     reading,
     say,
@@ -39,7 +42,7 @@ class Method(StrEnum):
     KERNEL = "kernel"
 
 
-CLASSES: dict[str, type[GPA]] = {"rigid": RigidGPA, "affine": AffineGPA, "tps": TPSGPA, "kernel": KernelGPA}
+CLASSES: dict[str, type[GPA]] = {name: one for one, name in METHODS.items()}
 GRIDS: dict[str, dict[str, list[float]]] = {
     "tps": {"smoothing": [1e-3, 1e-2, 1e-1, 1.0, 10.0]},
     "kernel": {"bandwidth": [0.15, 0.25, 0.5, 1.0], "smoothing": [1e-3, 1e-2, 1e-1, 1.0]},
@@ -50,6 +53,22 @@ METHOD_KEYS = (
     "robust", "method", "tune", "folds", "n_jobs",
 )  # fmt: skip
 OUTPUT_KEYS = ("unit", "title")
+SPOKEN = {
+    "disagreement in the map, on the landmarks it was made from": "disagreement",
+    "the same in the sensors' own frames": "sensor_frame_error",
+    "landmarks left out of one cloud each, off by": "left_out_error",
+}
+KINDS: dict[str, Any] = {
+    "files": list, "missing": float | int, "negative_is_missing": bool, "curves": bool, "name": str, "tune": bool,
+    "folds": int, "n_jobs": int, "unit": str, "title": str,
+}  # fmt: skip
+EXPECTED: dict[Any, str] = {
+    list: "a list of names",
+    float | int: "a number",
+    bool: "true or false",
+    str: "a text",
+    int: "a whole number",
+}
 
 
 @dataclass(frozen=True)
@@ -148,9 +167,11 @@ def run(plan: Plan, output: Path, told: list[str], as_json: bool) -> None:
     tell_gathered(gathered)
     gpa, tuning = fitted(plan, gathered)
     unit = plan.output.get("unit") or gathered.unit
+    if gathered.unit and unit != gathered.unit:
+        raise InvalidSetting(f"--unit is {unit!r} and the files are in {gathered.unit!r}; leave --unit out")
     resolved = _resolved(plan, gpa, unit)
     about = About(
-        title=plan.output.get("title", "kernelgpa"),
+        title=plan.output.get("title") or output.resolve().name,
         unit=unit,
         frame=gathered.frame,
         matched=gathered.rule,
@@ -179,16 +200,35 @@ def planned(config: Path | None, *typed: dict[str, Any]) -> Plan:
         if not isinstance(section, dict) or not set(section) <= set(keys):
             odd = ", ".join(sorted(set(section) - set(keys))) if isinstance(section, dict) else section
             raise FormatError(config, None, f"[{name}] has {odd}", f"expected {', '.join(keys)}")
-        parts.append({**section, **{key: value for key, value in own.items() if value is not None}})
+        merged = {**section, **{key: value for key, value in own.items() if value is not None}}
+        _require_types(merged)
+        parts.append(merged)
     if not parts[0].get("files"):
         raise InvalidSetting("no file is given; expected kernelgpa register FILE... -o OUT, or --config settings.toml")
     return Plan(*parts)
 
 
+def _require_types(section: dict[str, Any]) -> None:
+    """What a configuration may say of anything but the method, whose own checks do the rest."""
+    for key, value in section.items():
+        kind = KINDS.get(key)
+        right = kind is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool)))
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            right = right and -1e300 < value < 1e300
+        if isinstance(value, str):
+            right = right and is_unicode(value)
+        if not right:
+            raise InvalidSetting(f"{key} is {shortened(str(value))}; expected {EXPECTED.get(kind, 'another value')}")
+
+
 def _read_config(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():
+            raise FormatError(path, None, "it is no file", "expected settings.toml of a result folder")
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # TOML's own errors are such, and numbers of a thousand digits
+        if isinstance(error, FormatError):
+            raise
         raise FormatError(path, None, f"it is no TOML ({error})", "expected settings.toml of a result folder") from None
 
 
@@ -209,7 +249,9 @@ def fitted(plan: Plan, gathered: Gathered) -> tuple[GPA, selection.Tuning | None
     if name not in GRIDS:
         raise InvalidSetting(f"--tune has nothing to tune in {name} warps; use --method kernel or tps")
     folds, jobs = plan.method.get("folds", 10), plan.method.get("n_jobs")
-    tuning = selection.tune(gathered.observations, estimator, GRIDS[name], folds=folds, n_jobs=jobs)
+    typed = {key: [value] for key, value in plan.method.items() if key in GRIDS[name]}  # what is given is not tuned
+    grid = {**GRIDS[name], **typed}
+    tuning = selection.tune(gathered.observations, estimator, grid, folds=folds, n_jobs=jobs)
     best = ", ".join(f"{key} {value:.3g}" for key, value in tuning.best_trial.settings.items())
     say(f"tuned over {len(tuning.trials)} settings: {best}")
     return tuning.best, tuning
@@ -218,7 +260,7 @@ def fitted(plan: Plan, gathered: Gathered) -> tuple[GPA, selection.Tuning | None
 def estimator_of(method: dict[str, Any]) -> GPA:
     """The estimator of a [method] section; an option that it does not have is named."""
     name = method.get("name", "kernel")
-    if name not in CLASSES:
+    if not isinstance(name, str) or name not in CLASSES:
         raise InvalidSetting(f"method {name!r} is unknown; use one of {', '.join(CLASSES)}")
     estimator = CLASSES[name]()
     settings = {key: value for key, value in method.items() if key not in ("name", "tune", "folds")}
@@ -243,20 +285,18 @@ def _resolved(plan: Plan, gpa: GPA, unit: str | None) -> dict[str, Any]:
 
 
 def _modes(text: str | None) -> str | int | None:
-    return int(text) if text is not None and text.isdigit() else text
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else text
 
 
 def _short(summary: dict[str, Any], output: Path) -> str:
     """The summary in a few lines."""
     unit = f" {summary['unit']}" if summary["unit"] else ""
     lines = []
-    for name, key in (
-        ("disagreement in the map", "disagreement"),
-        ("error in the sensors' frames", "sensor_frame_error"),
-    ):
-        figures = summary[key]
-        if figures["median"] is not None:
-            lines.append(f"{name}: median {figures['median']:.4g}{unit}, worst landmark {figures['worst']:.4g}{unit}")
+    for name, key in SPOKEN.items():
+        figures = summary.get(key)
+        if figures and figures["median"] is not None:
+            median, worst = amount(figures["median"], unit), amount(figures["worst"], unit)
+            lines.append(f"{name}: median {median}, worst {worst} at landmark {figures['worst_landmark']}")
     for one in summary["findings"][:5]:
         lines.append(f"{one['kind']}: {one['found']}; {one['action']}")
     if not summary["findings"]:

@@ -74,8 +74,12 @@ def tune(
     with spoken_warnings():
         tuning = selection.tune(gathered.observations, estimator, grid, folds=folds, rounds=rounds, n_jobs=n_jobs)
     if output is not None:
+        told = {"missing": missing, "negative_is_missing": negative_is_missing or None, "curves": curves or None}
         settings = {
-            "input": {"files": [str(path.resolve()) for path in files]},
+            "input": {
+                "files": [str(path.resolve()) for path in files],
+                **{name: value for name, value in told.items() if value is not None},
+            },
             "method": {"name": method.value, **tuning.best_trial.settings},
         }
         write_bytes(output, tomli_w.dumps(settings).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import InvalidObservations
+from ..errors import FormatError, InvalidObservations
+from ..figures import distribution
 from ..folder import load_with_notes
+from ..io.base import Contents, Specimen
 from ..io.files import fitted_to, read, read_clouds, suffix_of, write
 from ..metrics import consistency, map_error, sensor_error
 from ..names import Name, index_of
@@ -24,8 +27,8 @@ from .common import (
     Missing,
     NegativeIsMissing,
     Verbose,
+    amount,
     app,
-    plain,
     print_json,
     reading,
     say,
@@ -41,7 +44,9 @@ def warp(
     result: Result,
     mesh: Annotated[Path, typer.Argument(help="A mesh or a file of points, of any size, in the cloud's own frame.")],
     cloud: Annotated[str, typer.Option(help="The cloud that the points belong to: its name or its number from 0.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where it goes.  [beside the input]")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where it goes.  [NAME-warped beside the input]")
+    ] = None,
     inverse: Annotated[bool, typer.Option("--inverse", help="From the map back into the cloud.")] = False,
     verbose: Verbose = False,
 ) -> None:
@@ -61,19 +66,47 @@ def warp(
     suffix = suffix_of(mesh)
     target = output or mesh.with_name(f"{mesh.name[: -len(suffix)]}-{'unwarped' if inverse else 'warped'}{suffix}")
     suffix_of(target)
-    gpa, _ = load_with_notes(result)
+    gpa, about = load_with_notes(result)
     name = cloud_of(gpa, cloud)
     contents = read(mesh)
+    own = specimen_of(contents, str(name), mesh)
+    for note in _differences(contents, about):
+        say(f"note: {note}")
     with spoken_warnings():
-        moved = tuple(
-            replace(one, points=(gpa.inverse_transform if inverse else gpa.transform)(one.points, name))
-            for one in contents.specimens
-        )
-    held, lost = fitted_to(replace(contents, specimens=moved), suffix_of(target))
+        moved = (gpa.inverse_transform if inverse else gpa.transform)(own.points, name)
+    moved_specimen = replace(own, name=str(name) if inverse else own.name, points=moved)
+    held, lost = fitted_to(replace(contents, specimens=(moved_specimen,)), suffix_of(target))
     for one in (*contents.notes, *lost):
         say(f"note: {one}")
     write(target, held)
     typer.echo(str(target))
+
+
+def specimen_of(contents: Contents, name: str, path: Path) -> Specimen:
+    """The only cloud of a file, or the one that has the name."""
+    if len(contents.specimens) == 1:
+        return contents.specimens[0]
+    for one in contents.specimens:
+        if one.name == name:
+            return one
+    found = ", ".join(one.name for one in contents.specimens[:5])
+    raise FormatError(
+        path,
+        None,
+        f"it holds {len(contents.specimens)} clouds ({found}, ...), none of them {name!r}",
+        "give a file with one cloud, or with that one",
+    )
+
+
+def _differences(contents: Contents, about: dict[str, Any]) -> list[str]:
+    """What a file says of its frame and unit against what the result is in."""
+    notes = []
+    for what, own in (("frame", contents.frame), ("unit", contents.unit)):
+        known = about.get(what)
+        if known and own != known:
+            told = f"is in {own}" if own else "does not tell its own"
+            notes.append(f"the result is in the {what} {known}, and the file {told}")
+    return notes
 
 
 def cloud_of(gpa: GPA, text: str) -> Name:
@@ -82,7 +115,7 @@ def cloud_of(gpa: GPA, text: str) -> Name:
     by_text: dict[Name, int] = {str(name): t for t, name in enumerate(names)}
     if text in by_text:
         return names[by_text[text]]
-    return names[index_of(int(text) if text.lstrip("-").isdigit() else text, by_text, "cloud")]
+    return names[index_of(int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else text, by_text, "cloud")]
 
 
 @app.command()
@@ -114,11 +147,12 @@ def evaluate(
     points = _by_cloud(gpa, gathered.names, gathered.points)
     with spoken_warnings():
         warped = gpa.transform_clouds(points)
+        shared = np.sum(~np.isnan(points[:, :, 0]), axis=0) >= 2  # one cloud alone agrees with itself
         figures: dict[str, Any] = {
             "points": points.shape[1],
             "clouds": int(np.sum(~np.isnan(points).all(axis=(1, 2)))),
             "unit": about.get("unit"),
-            "disagreement": _figures(consistency(warped)),
+            "disagreement": _figures(np.where(shared, consistency(warped), np.nan)),
             "sensor_error": _figures(sensor_error(warped, gpa.jacobians(points))),
         }
     if truth is not None:
@@ -130,7 +164,7 @@ def evaluate(
     table = Table("", "mean", "median", "worst", title=f"{figures['points']} points of {figures['clouds']} clouds")
     for name, key in (("disagreement", "disagreement"), ("sensor error", "sensor_error")):
         row = [figures[key][one] for one in ("mean", "median", "worst")]
-        table.add_row(name, *("-" if value is None else f"{value:.4g}{unit}" for value in row))
+        table.add_row(name, *(amount(value, unit) for value in row))
     if truth is not None:
         table.add_row("map error", f"{figures['map_error']:.4g}{unit}", "", "")
     Console().print(table)
@@ -153,10 +187,8 @@ def _by_cloud(gpa: GPA, names: list[str], points: np.ndarray[Any, Any]) -> np.nd
 
 
 def _figures(values: np.ndarray[Any, Any]) -> dict[str, Any]:
-    known = values[np.isfinite(values)]
-    if not len(known):
-        return {"mean": None, "median": None, "worst": None}
-    return {"mean": plain(known.mean()), "median": plain(np.median(known)), "worst": plain(known.max())}
+    figures = distribution(values)
+    return {name: figures[name] for name in ("mean", "median", "worst")}
 
 
 def _against(gpa: GPA, truth: Path) -> float:

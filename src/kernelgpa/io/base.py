@@ -272,7 +272,7 @@ def refuse_labels(contents: Contents, format_: str) -> None:
 def refuse_several(contents: Contents, format_: str) -> None:
     if len(contents.specimens) > 1:
         found = f"the format holds one cloud a file and there are {len(contents.specimens)}"
-        raise FormatError(format_, None, found, "write one file a cloud, or CSV or NPZ")
+        raise FormatError(format_, None, found, "write one file a cloud (kernelgpa convert --to), or CSV or NPZ")
 
 
 def refuse_flat(contents: Contents, format_: str) -> None:

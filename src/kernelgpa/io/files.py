@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import FormatError, InvalidSetting
 from . import csvfile, fcsv, mat, morphologika, mrkjson, npz, nts, obj, off, ply, pts, stl, tps, vtk
-from .base import Contents, Reading
+from .base import Contents, Reading, is_unicode
 from .matching import Gathered, gather
 from .surfaces import decoded
 
@@ -29,6 +29,8 @@ class Format:
     labels: bool = True  # of landmarks
     weights: bool = False
     faces: bool = False
+    frame: bool = False
+    unit: bool = False
 
 
 def _text(
@@ -45,15 +47,15 @@ def _text(
     return Format(name, read, lambda contents: render(contents).encode(), **holds)
 
 
-_SLICER_JSON = _text("Slicer markups", mrkjson.parse, mrkjson.render)
+_SLICER_JSON = _text("Slicer markups", mrkjson.parse, mrkjson.render, frame=True, unit=True)
 _NTS = _text("NTS", nts.parse, nts.render)
 _MORPHOLOGIKA = _text("morphologika", morphologika.parse, morphologika.render, labels=False)
-_MESH = {"several": False, "names": False, "labels": False, "faces": True}
+_MESH = {"several": False, "names": False, "labels": False, "faces": True, "frame": True}
 
 FORMATS: dict[str, Format] = {
     ".mrk.json": _SLICER_JSON,
     ".json": _SLICER_JSON,
-    ".fcsv": _text("Slicer fiducials", fcsv.parse, fcsv.render, several=False, names=False),
+    ".fcsv": _text("Slicer fiducials", fcsv.parse, fcsv.render, several=False, names=False, frame=True),
     ".tps": _text("TPS", tps.parse, tps.render, labels=False),
     ".nts": _NTS,
     ".dta": _NTS,
@@ -66,7 +68,7 @@ FORMATS: dict[str, Format] = {
     ".ply": Format("PLY", ply.parse, ply.render, **_MESH),
     ".obj": Format("OBJ", obj.parse, obj.render, **_MESH),
     ".stl": Format("STL", stl.parse, stl.render, **_MESH),
-    ".off": Format("OFF", off.parse, off.render, **_MESH),
+    ".off": Format("OFF", off.parse, off.render, **{**_MESH, "frame": False}),
     ".vtk": Format("VTK", vtk.parse, vtk.render, **_MESH),
 }
 
@@ -84,6 +86,10 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Conten
     """What one file holds."""
     path = Path(path)
     suffix = suffix_of(path)
+    if not is_unicode(path.name):
+        raise FormatError(repr(str(path)), None, "its name is no Unicode", "rename the file")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FormatError(path, None, "it is no file", "expected a file on the disk")
     try:
         data = path.read_bytes()
     except IsADirectoryError:
@@ -140,6 +146,14 @@ def fitted_to(contents: Contents, suffix: str) -> tuple[Contents, list[str]]:
         contents, lost = replace(contents, specimens=plain), [*lost, "weights"]
     if contents.faces is not None and not format_.faces:
         contents, lost = replace(contents, faces=None), [*lost, "faces"]
+    if contents.frame and not format_.frame:
+        lost = [*lost, f"the frame, which is {contents.frame}"]
+    if contents.unit and not format_.unit:
+        lost = [*lost, f"the unit, which is {contents.unit}"]
+    if not contents.frame and format_.frame and not format_.faces:
+        lost = [*lost, "an unknown frame; coordinates are written as LPS"]
+    if suffix == ".stl":
+        lost = [*lost, "double precision, nor vertices in another order than that of their first appearance"]
     if not format_.names and format_.several:
         lost = [*lost, "names of clouds; clouds are counted"]
     return contents, [f"{format_.name} cannot hold {one}" for one in lost]

@@ -28,8 +28,10 @@ from .base import (
     refuse_weights,
     require_whole_points,
 )
+from .npz import MOST_EXPANSION, SMALL
 
 HEADER = 128
+MOST_AXES = 32
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 MATRIX, COMPRESSED, CELL, COMPLEX = 14, 15, 1, 0x0800
 NUMERIC = range(6, 16)  # classes of full matrices, double to uint64
@@ -128,16 +130,24 @@ def _variables(data: bytes, source: str) -> dict[str, Matrix]:
 
 
 def _inflated(data: bytes, source: str) -> bytes:
+    most = MOST_EXPANSION * len(data) + SMALL
     try:
-        return zlib.decompress(data)
+        stream = zlib.decompressobj()
+        inflated = stream.decompress(data, most)
     except zlib.error as error:
         raise FormatError(source, None, f"a compressed element is broken ({error})", REMEDY) from None
+    if stream.unconsumed_tail or not stream.eof:
+        raise FormatError(source, None, "a compressed element is cut off, or grows beyond all measure", REMEDY)
+    return inflated
 
 
 def _matrix(stream: Stream, depth: int) -> Matrix | None:
     """None for what is neither cells nor a full real matrix."""
     flags = stream.numbers(stream.element())
-    shape = tuple(int(extent) for extent in stream.numbers(stream.element()))
+    extents = stream.numbers(stream.element())
+    if len(extents) > MOST_AXES or not (np.isfinite(extents).all() and np.isfinite(flags).all()):
+        raise stream.broken("a matrix without a size")
+    shape = tuple(int(extent) for extent in extents)
     name = stream.element().data.decode("latin-1")
     if len(flags) != 2 or len(shape) < 2 or min(shape) < 0:
         raise stream.broken("a matrix without flags or size")

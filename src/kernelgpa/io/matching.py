@@ -17,13 +17,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ..errors import InvalidObservations
+from ..errors import InvalidObservations, TooLarge
+from ..forecast import available_memory
 from ..frames import Array, IndexArray
 from ..names import Name, in_order
 from ..observations import Observations
 from .base import Contents, Specimen
 
-LAST_NUMBER = re.compile(r"(\d+)\D*$")
+NUMBER = re.compile(r"[0-9]+")
 MOST = 0.5  # of the labels of a cloud that must occur elsewhere, in the median
 
 
@@ -83,6 +84,12 @@ def _arrays(
     specimens: Sequence[Specimen], keys: Sequence[Sequence[Name]], landmarks: Sequence[Name]
 ) -> tuple[Array, Array]:
     place = {key: j for j, key in enumerate(landmarks)}
+    needed, free = 8 * len(specimens) * len(landmarks) * (specimens[0].points.shape[1] + 1), available_memory()
+    if needed > 0.5 * free:
+        raise TooLarge(
+            f"{len(specimens)} clouds of {len(landmarks)} landmarks take {needed / 1e9:.1f} GB of {free / 1e9:.1f} GB "
+            "free; check that landmarks have the same labels in all clouds"
+        )
     points = np.full((len(specimens), len(landmarks), specimens[0].points.shape[1]), np.nan)
     weights = np.ones(points.shape[:2])
     for t, (one, own) in enumerate(zip(specimens, keys, strict=True)):
@@ -110,7 +117,7 @@ def _matched(specimens: Sequence[Specimen], labelled: Sequence[bool]) -> tuple[s
     labels: list[tuple[Name, ...]] = [one.labels for one in specimens]
     if all(labelled) and _overlap(labels):
         return "labels", labels
-    if any(labelled):
+    if all(labelled):
         numbers = [_last_numbers(one.labels) for one in specimens]
         known: list[tuple[Name, ...]] = [own for own in numbers if own is not None]
         if len(known) == len(specimens) and _overlap(known):
@@ -135,8 +142,8 @@ def _overlap(keys: Sequence[tuple[Name, ...]]) -> bool:
 
 def _last_numbers(labels: Sequence[str]) -> tuple[int, ...] | None:
     """The number at the end of each label; None where one has none, or two have the same."""
-    found = [LAST_NUMBER.search(label) for label in labels]
-    numbers = tuple(int(one.group(1)[-15:]) for one in found if one)
+    found = [NUMBER.findall(label) for label in labels]
+    numbers = tuple(int(one[-1][-15:]) for one in found if one)
     return numbers if len(numbers) == len(labels) == len(set(numbers)) else None
 
 

@@ -123,8 +123,9 @@ def _names(
         lines.number = sections["names"].line
         raise lines.wrong(f"{len(rows)} names in [names]", f"expected {n}, one an individual")
     names = _unique(lines, rows)
+    known = set(names)
     for i, (number, title) in enumerate(titles):
-        if title in names and title != names[i]:
+        if title in known and title != names[i]:
             found = f"individual {i + 1} is {shortened(title)} here and {shortened(names[i])} in [names]"
             raise FormatError(lines.source, number, found, "bring [names] and [rawpoints] into the same order")
     return names

@@ -6,6 +6,7 @@ What an archive claims is read from its headers and checked before memory is tak
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -21,22 +22,25 @@ from .base import (
     Specimen,
     as_numbers,
     counted,
+    is_unicode,
     refuse_repeats_in,
     refuse_unsound,
     require_whole_points,
     stacked,
 )
 
+SMALL = 1_000_000  # bytes that any file may grow to
 MEMBERS = ("points", "names", "landmarks", "weights")
-MOST_EXPANSION = 1100  # times that DEFLATE can shrink anything
+MOST_EXPANSION = 200  # times that what is read may be larger than the file: real clouds shrink to a tenth at best
 
 
 def parse(data: bytes, source: str, reading: Reading) -> Contents:
     arrays = arrays_in(data, source, MEMBERS)
     if "points" not in arrays:
-        raise FormatError(source, None, f"found {', '.join(sorted(arrays)) or 'nothing'}", "expected an array 'points'")
+        found = ", ".join(sorted(arrays_in(data, source)))[:80] or "nothing"
+        raise FormatError(source, None, f"found {found}", "expected an array 'points' (clouds, landmarks, 2 or 3)")
     points = _numbers(arrays["points"], "points", source)
-    if points.ndim != 3 or points.shape[2] not in (2, 3):
+    if points.ndim != 3 or points.shape[2] not in (2, 3) or 0 in points.shape:
         raise FormatError(source, None, f"points have shape {points.shape}", "expected (clouds, landmarks, 2 or 3)")
     require_whole_points(points, "'points'", source)
     n, m, _ = points.shape
@@ -82,22 +86,25 @@ def arrays_in(data: bytes, source: str, wanted: Iterable[str] | None = None) -> 
     """The arrays of an archive (those wanted); nothing is unpickled, and nothing is taken on trust."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+            listed = archive.infolist()
+            entries = {entry.filename.removesuffix(".npy"): entry for entry in listed}
+            if len(entries) < len(listed):
+                raise FormatError(source, None, "an array is in it twice", "the archive is broken")
             names = list(entries) if wanted is None else [name for name in wanted if name in entries]
             _require_plausible([entries[name] for name in names], len(data), source)
             return {name: _array(archive, entries[name], name, source) for name in names}
     except FormatError:
         raise
     except (
-        zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError, RuntimeError,
-        KeyError, SyntaxError, TypeError, IndexError, OverflowError, MemoryError, RecursionError,
+        zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, OSError, EOFError, NotImplementedError,
+        RuntimeError, KeyError, SyntaxError, TypeError, IndexError, OverflowError, MemoryError, RecursionError,
     ) as error:  # whatever a broken archive makes of the standard library  # fmt: skip
         raise FormatError(source, None, f"not a readable NPZ file ({error})", "write it with numpy.savez") from error
 
 
 def _require_plausible(entries: list[zipfile.ZipInfo], size: int, source: str) -> None:
     claimed = sum(entry.file_size for entry in entries)
-    if claimed > MOST_EXPANSION * size:
+    if claimed > MOST_EXPANSION * size + SMALL:
         raise FormatError(source, None, f"it claims {claimed:,} bytes in a file of {size:,}", "the archive is broken")
 
 
@@ -136,7 +143,12 @@ def _names(array: npt.NDArray[np.generic] | None, count: int, name: str, source:
         raise FormatError(
             source, None, f"{name!r} is of type {array.dtype} and shape {array.shape}", f"expected {count} texts"
         )
-    names = tuple(str(one) for one in array.tolist())
+    try:
+        names = tuple(str(one) for one in array.tolist())
+    except (SystemError, ValueError):  # bytes that are no text
+        raise FormatError(source, None, f"{name!r} holds no valid text", "write it with numpy.savez") from None
+    if "" in names or not all(map(is_unicode, names)):
+        raise FormatError(source, None, f"{name!r} has an empty name, or one that is no Unicode", "rename it")
     refuse_repeats_in(names, name, source)
     return names
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .base import Contents, Lines, Reading, shortened, text_of
-from .surfaces import decoded, fans, one_mesh, surface
+from .surfaces import decoded, fans, in_lps, one_mesh, surface
 
 
 def parse(data: bytes, source: str, reading: Reading) -> Contents:
     lines = Lines(source, decoded(data, source))
     vertices: list[list[float]] = []
     polygons: list[list[int]] = []
+    comments: list[str] = []
     while lines.more():
         words = lines.next("a line").split()
         if words[:1] == ["v"]:
@@ -22,14 +23,17 @@ def parse(data: bytes, source: str, reading: Reading) -> Contents:
             if len(words) < 4:
                 raise lines.wrong(f"a face of {len(words) - 1} corners", "expected three or more")
             polygons.append([_corner(word, len(vertices), lines) for word in words[1:]])
-    return surface(np.array(vertices).reshape(-1, 3), fans(polygons), source, reading)
+        elif words[:1] and words[0].startswith("#"):
+            comments.append(" ".join(words))
+    places, frame, notes = in_lps(np.array(vertices).reshape(-1, 3), "\n".join(comments))
+    return surface(places, fans(polygons), source, reading, frame, notes)
 
 
 def _corner(word: str, count: int, lines: Lines) -> int:
     """A vertex from 0; negative numbers count back from the last one so far."""
     text = word.split("/")[0]
     try:
-        number = int(text) if len(text) <= 12 else 0
+        number = int(text) if len(text) <= 12 and text.isascii() and "_" not in text else 0
     except ValueError:
         number = 0
     if number == 0 or number < -count:
@@ -39,6 +43,7 @@ def _corner(word: str, count: int, lines: Lines) -> int:
 
 def render(contents: Contents) -> bytes:
     vertices, faces = one_mesh(contents, "OBJ")
-    rows = [f"v {' '.join(map(text_of, vertex))}" for vertex in vertices]
+    rows = [f"# SPACE={contents.frame}"] if contents.frame else []
+    rows += [f"v {' '.join(map(text_of, vertex))}" for vertex in vertices]
     rows += [f"f {' '.join(str(i + 1) for i in face)}" for face in faces]
     return ("\n".join(rows) + "\n").encode()

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from ..errors import FormatError
 from ..frames import Array, IndexArray
-from .base import AXES, TO_LPS, Contents, Lines, Reading, as_numbers, shortened
-from .surfaces import fans, one_mesh, surface
+from .base import AXES, Contents, Lines, Reading, as_numbers, shortened
+from .surfaces import fans, in_lps, one_mesh, surface
 
 TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4",
@@ -35,7 +35,7 @@ class Element:
 class Header:
     order: str = ""
     elements: list[Element] = field(default_factory=list)
-    frame: str | None = None
+    comments: list[str] = field(default_factory=list)
 
 
 def parse(data: bytes, source: str, reading: Reading) -> Contents:
@@ -49,10 +49,8 @@ def parse(data: bytes, source: str, reading: Reading) -> Contents:
         vertices, faces = _text_rows(body, header, data[:after].count(b"\n") + 1, source)
     else:
         vertices, faces = _binary(body, header, source)
-    notes: tuple[str, ...] = ()
-    if header.frame == "RAS":
-        vertices, notes = vertices * TO_LPS, ("RAS converted to LPS",)
-    return surface(vertices, faces, source, reading, "LPS" if header.frame else None, notes)
+    vertices, frame, notes = in_lps(vertices, "\n".join(header.comments))
+    return surface(vertices, faces, source, reading, frame, notes)
 
 
 def _header(lines: Lines) -> Header:
@@ -67,8 +65,7 @@ def _header(lines: Lines) -> Header:
         elif words[:1] == ["property"]:
             _add_property(words, header, lines)
         elif words[:1] == ["comment"]:
-            space = line.upper().replace(" ", "").rpartition("SPACE=")
-            header.frame = space[2] if space[1] and space[2] in ("LPS", "RAS") else header.frame
+            header.comments.append(line)
         elif words[:1] not in (["ply"], ["obj_info"], []):
             raise lines.wrong(f"found {shortened(line)}", "expected format, element, property or comment")
     names = [element.name for element in header.elements]

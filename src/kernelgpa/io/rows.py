@@ -66,7 +66,7 @@ def point_of(fields: Sequence[str], source: str, line: int) -> list[float] | Non
         return None
     if any(empty):
         raise FormatError(source, line, "some coordinates are empty", "expected all (the point is unseen) or none")
-    return [number_in(field, source, line, "a coordinate") for field in fields]
+    return [number_in(field, source, line, "a coordinate, or nothing where it was not seen") for field in fields]
 
 
 def weight_of(field: str, seen: bool, source: str, line: int) -> float:

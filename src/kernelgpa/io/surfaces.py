@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import numpy as np
 from ..errors import FormatError
 from ..frames import Array, IndexArray
 from .base import (
+    TO_LPS,
     Contents,
     Reading,
     Specimen,
@@ -21,6 +23,8 @@ from .base import (
     refuse_unsound,
     refuse_weights,
 )
+
+SPACE = re.compile(r"\bSPACE\s*=\s*(LPS|RAS)\b", re.IGNORECASE)
 
 
 def surface(
@@ -41,6 +45,16 @@ def surface(
         )
     specimen = Specimen(reading.name, vertices, counted(len(vertices)))
     return Contents((specimen,), labelled=False, frame=frame, faces=triangles if len(triangles) else None, notes=notes)
+
+
+def in_lps(vertices: Array, text: str) -> tuple[Array, str | None, tuple[str, ...]]:
+    """Vertices in the frame that a comment ``SPACE=LPS`` or ``SPACE=RAS`` speaks of, brought to LPS."""
+    space = SPACE.search(text)
+    if space is None:
+        return vertices, None, ()
+    if space.group(1).upper() == "LPS":
+        return vertices, "LPS", ()
+    return vertices * TO_LPS, "LPS", ("RAS converted to LPS",)
 
 
 def fans(polygons: Sequence[Sequence[int]]) -> IndexArray:  # (f, 3)

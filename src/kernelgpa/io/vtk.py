@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..errors import FormatError
 from ..frames import IndexArray
-from .base import Contents, Reading, as_numbers, text_of
-from .surfaces import fans, one_mesh, surface
+from .base import Contents, Reading, as_numbers, number_in, text_of
+from .surfaces import fans, in_lps, one_mesh, surface
 
 TYPES = {
     "char": "i1", "unsigned_char": "u1", "short": "i2", "unsigned_short": "u2", "int": "i4", "unsigned_int": "u4",
@@ -21,7 +21,7 @@ TYPES = {
 DATASETS = ("POLYDATA", "UNSTRUCTURED_GRID")
 CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS", "CELLS")
 SURFACE_CELLS = (5, 7, 9)  # triangle, polygon, quad
-END = ("POINT_DATA", "CELL_DATA", "METADATA")
+END = ("POINT_DATA", "CELL_DATA")
 MOST = 1e12  # a number of a vertex beyond is none
 WORD = re.compile(rb"\S+")
 Numbers = npt.NDArray[np.generic]
@@ -80,10 +80,8 @@ class Cursor:
                 break
             words.append(found.group())
             self.at = found.end()
-        try:
-            numbers = np.array([float(word) for word in words], dtype=np.float64)
-        except ValueError:
-            raise self.wrong("a word among the numbers", f"expected {count} numbers") from None
+        line = self.data.count(b"\n", 0, self.at) + 1  # of the last of them
+        numbers = np.array([number_in(word.decode("latin-1"), self.source, line) for word in words], dtype=np.float64)
         whole = np.array_equal(numbers, np.rint(numbers)) and np.all(np.abs(numbers) < MOST)
         if len(numbers) < count or (kind[0] in "iu" and not whole):
             raise self.wrong(f"{len(numbers)} numbers", f"expected {count}, whole ones for cells")
@@ -94,7 +92,7 @@ def parse(data: bytes, source: str, reading: Reading) -> Contents:
     cursor = Cursor(data, source)
     if not cursor.line().startswith("# vtk DataFile Version"):
         raise FormatError(source, 1, "the first line is not that of a VTK file", "expected # vtk DataFile Version")
-    cursor.line()  # the title
+    title = cursor.line()  # in which Slicer writes the frame
     kind = cursor.line().upper()
     if kind not in ("ASCII", "BINARY"):
         raise cursor.wrong(f"found {kind[:20]!r}", "expected ASCII or BINARY")
@@ -103,13 +101,23 @@ def parse(data: bytes, source: str, reading: Reading) -> Contents:
     if len(dataset) != 2 or dataset[0] != "DATASET" or dataset[1] not in DATASETS:
         raise cursor.wrong(f"found {' '.join(dataset)[:40]!r}", f"expected DATASET {' or '.join(DATASETS)}")
     points, polygons, cells, types = np.zeros((0, 3)), list[list[int]](), list[list[int]](), None
+    notes: list[str] = []
     while (words := cursor.words()) and words[0] not in END:
         if words[0] == "POINTS" and len(words) == 3:
             points = as_numbers(cursor.numbers(3 * cursor.count(words[1]), words[2])).reshape(-1, 3)
         elif words[0] in CELLS and len(words) == 3:
             found = _cells(cursor, words)
-            polygons += found if words[0] == "POLYGONS" else []
-            cells = found if words[0] == "CELLS" else cells
+            if words[0] == "POLYGONS":
+                polygons += found
+            elif words[0] == "TRIANGLE_STRIPS":
+                polygons += [corners for strip in found for corners in _strip(strip)]
+            elif words[0] == "CELLS":
+                cells = found
+            else:
+                notes.append(f"{len(found)} {words[0].lower()} left out")
+        elif words[0] == "METADATA":
+            while cursor.line():  # up to an empty line
+                pass
         elif words[0] == "CELL_TYPES" and len(words) == 2:
             types = cursor.numbers(cursor.count(words[1]), "int").astype(np.intp)
         elif words[0] == "FIELD":
@@ -119,8 +127,17 @@ def parse(data: bytes, source: str, reading: Reading) -> Contents:
     if types is not None:
         if len(types) != len(cells):
             raise FormatError(source, None, f"{len(cells)} cells and {len(types)} types", "the file is broken")
-        polygons += [cell for cell, type_ in zip(cells, types, strict=True) if type_ in SURFACE_CELLS]
-    return surface(points, _triangles(polygons), source, reading)
+        flat = [cell for cell, type_ in zip(cells, types, strict=True) if type_ in SURFACE_CELLS]
+        notes += [f"{len(cells) - len(flat)} cells that are no faces left out"] if len(flat) < len(cells) else []
+        polygons += flat
+    points, frame, converted = in_lps(points, title)
+    return surface(points, _triangles(polygons), source, reading, frame, (*converted, *notes))
+
+
+def _strip(strip: list[int]) -> list[list[int]]:
+    """Triangles of a strip, every second one turned so that all face one way."""
+    corners = [strip[i : i + 3] for i in range(len(strip) - 2)]
+    return [one if i % 2 == 0 else [one[1], one[0], one[2]] for i, one in enumerate(corners)]
 
 
 def _triangles(polygons: list[list[int]]) -> IndexArray:
@@ -152,7 +169,8 @@ def _cells(cursor: Cursor, words: list[str]) -> list[list[int]]:
 
 def render(contents: Contents) -> bytes:
     vertices, faces = one_mesh(contents, "VTK")
-    rows = ["# vtk DataFile Version 3.0", "kernelgpa", "ASCII", "DATASET POLYDATA", f"POINTS {len(vertices)} double"]
+    title = f"kernelgpa SPACE={contents.frame}" if contents.frame else "kernelgpa"
+    rows = ["# vtk DataFile Version 3.0", title, "ASCII", "DATASET POLYDATA", f"POINTS {len(vertices)} double"]
     rows += [" ".join(map(text_of, vertex)) for vertex in vertices]
     if len(faces):
         rows.append(f"POLYGONS {len(faces)} {4 * len(faces)}")

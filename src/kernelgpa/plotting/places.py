@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from ..errors import InvalidSetting
+from ..figures import Figures
 from ..frames import Array, finite_rows
-from ..metrics import consistency, sensor_error
 from ..registration import GPA
 from .drawing import (
     FAINT,
@@ -82,12 +82,10 @@ def _values(gpa: GPA, colours: Any, label: str) -> tuple[Array | None, str]:
         return None, ""
     if not isinstance(colours, str):
         return one_each(colours, len(gpa.map_), "landmark"), label
-    points = gpa.observations_.points
     if colours == "consistency":
-        return consistency(gpa.transform_clouds(points)), label or "spread of the clouds in the map"
+        return Figures(gpa).of_landmarks["apart"], label or "spread of the clouds in the map"
     if colours == "sensor":
-        found = sensor_error(gpa.transform_clouds(points), gpa.jacobians(points))
-        return found, label or "sensor-frame error"
+        return Figures(gpa).of_landmarks["sensed"], label or "sensor-frame error"
     raise InvalidSetting(
         f"colours is {colours!r}; expected None, 'consistency', 'sensor' or an array with one number a landmark"
     )

@@ -12,8 +12,6 @@ from __future__ import annotations
 import base64
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import version
 from numbers import Real
 from typing import Any
@@ -21,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import metrics
 from ..diagnosis import HEEDED
 from ..errors import InvalidSetting
+from ..figures import Figures, distribution, number
 from ..frames import Array, BoolArray, IndexArray, finite_rows
 from ..registration import GPA
 from ..selection import Trial, Tuning
@@ -76,7 +74,7 @@ def registration_data(
         "seen": int(figures.visible.sum()),
         "mirrored": [str(name) for name in gpa.mirrored_],
         "setAside": None if figures.shares is None else int(np.sum(figures.visible & ~(figures.shares > HEEDED))),
-        "summary": {name: _summary(values) for name, values in figures.of_landmarks.items()},
+        "summary": {name: distribution(values) for name, values in figures.of_landmarks.items()},
         "findings": [
             {"kind": one.kind, "severity": float(one.severity), "found": one.found, "action": one.action}
             for one in findings
@@ -96,69 +94,6 @@ def registration_data(
     }
 
 
-@dataclass(frozen=True)
-class Figures:
-    """How far the clouds disagree, by landmark and by cloud."""
-
-    gpa: GPA
-
-    @cached_property
-    def visible(self) -> BoolArray:  # (n, m)
-        return self.gpa.observations_.visible
-
-    @cached_property
-    def shares(self) -> Array | None:  # (n, m)
-        """The weight that a robust fit left each observation, as a share of the one given; NaN where unseen."""
-        if getattr(self.gpa, "robust", None) is None:
-            return None
-        given = self.gpa.observations_.weights
-        used: Array = getattr(self.gpa, "weights_", given)
-        return np.divide(used, given, out=np.full_like(given, np.nan), where=given > 0)
-
-    @cached_property
-    def heeded(self) -> BoolArray:  # (n, m)
-        """Observations that the figures count."""
-        heeded = self.visible.copy()
-        heeded[self.gpa.scene_.mirrored] = False
-        if self.shares is not None:
-            heeded &= self.shares > HEEDED
-        return heeded
-
-    @cached_property
-    def warped(self) -> Array:  # (n, m, d)
-        """Every observation where its cloud's warp takes it, NaN where unseen."""
-        return self.gpa.transform_clouds(self.gpa.observations_.points)
-
-    @cached_property
-    def apart(self) -> Array:  # (n, m)
-        """Distance of each counted observation from the mean of its landmark; NaN where nothing can be compared."""
-        counted = np.where(self._comparable[:, :, None], self.warped, np.nan)
-        return np.linalg.norm(counted - metrics.mean_map(counted), axis=2)
-
-    @cached_property
-    def sensed(self) -> Array:  # (n, m)
-        """Distance from the mean of the others, in the cloud's own frame."""
-        counted = np.where(self._comparable[:, :, None], self.warped, np.nan)
-        jacobians = self.gpa.jacobians(self.gpa.observations_.points)
-        return np.linalg.norm(metrics.sensor_residuals(counted, jacobians), axis=2)
-
-    @cached_property
-    def residuals(self) -> Array | None:  # (n, m)
-        return getattr(self.gpa, "residuals_", None)
-
-    @cached_property
-    def of_landmarks(self) -> dict[str, Array]:  # (m,) each
-        return {"apart": _root_mean_square(self.apart, 0), "sensed": _root_mean_square(self.sensed, 0)}
-
-    @cached_property
-    def of_clouds(self) -> dict[str, Array]:  # (n,) each
-        return {"apart": _root_mean_square(self.apart, 1), "sensed": _root_mean_square(self.sensed, 1)}
-
-    @property
-    def _comparable(self) -> BoolArray:  # (n, m)
-        return self.heeded & (self.heeded.sum(axis=0) >= 2)
-
-
 # -- arrays --
 
 
@@ -175,13 +110,6 @@ def _base64(array: npt.NDArray[Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
 
 
-def _root_mean_square(lengths: Array, axis: int) -> Array:
-    """Over what is known; NaN where nothing is."""
-    known = ~np.isnan(lengths)
-    total, count = np.where(known, lengths**2, 0.0).sum(axis=axis), known.sum(axis=axis)
-    return np.sqrt(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
-
-
 def _median(values: Array, axis: int) -> Array:
     """Over what is known; NaN where nothing is."""
     rows = np.moveaxis(values, axis, 1)
@@ -189,24 +117,6 @@ def _median(values: Array, axis: int) -> Array:
     medians = np.full(len(rows), np.nan)
     medians[known] = np.nanmedian(rows[known], axis=1)
     return medians
-
-
-def _number(value: float) -> float | str | None:
-    """JSON knows neither NaN nor infinity."""
-    return float(value) if np.isfinite(value) else None if np.isnan(value) else "infinite"
-
-
-def _summary(values: Array) -> Json:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return {"count": 0, "median": None, "mean": None, "worst": None, "at": None}
-    return {
-        "count": len(known),
-        "median": _number(float(np.median(known))),
-        "mean": _number(float(known.mean())),
-        "worst": _number(float(known.max())),
-        "at": int(np.nanargmax(values)),
-    }
 
 
 # -- pictures --
@@ -265,7 +175,7 @@ def _eigenvalues(gpa: GPA) -> Json | None:
     if spectrum is None:
         return None
     return {
-        "values": [_number(value) for value in spectrum.values],
+        "values": [number(value) for value in spectrum.values],
         "dimension": int(spectrum.dimension),
         "rounding": float(spectrum.rounding),
         "gap": float(spectrum.gap) if len(spectrum.values) > spectrum.dimension else None,
@@ -321,7 +231,7 @@ def _tuning(tuning: Tuning) -> Json:
             {
                 "model": trial.model,
                 "settings": _pairs(trial.settings),
-                "sensed": _number(trial.sensor_rms),
+                "sensed": number(trial.sensor_rms),
                 "seconds": float(trial.seconds),
                 "failure": trial.failure,
             }
@@ -338,17 +248,17 @@ def _tuned_axes(trials: list[Trial], model: str) -> Json | None:
     names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
     tried: dict[str, list[Any]] = {name: [trial.settings.get(name) for trial in trials] for name in names}
     varied = [name for name in names if len({_text(value) for value in tried[name]}) > 1]
-    if not 1 <= len(varied) <= 2 or not all(_is_number(value) for name in varied for value in tried[name]):
+    if not 1 <= len(varied) <= 2 or not all(_isnumber(value) for name in varied for value in tried[name]):
         return None
     return {
         "model": model,
         "names": [str(name) for name in varied],
         "values": [[float(value) for value in tried[name]] for name in varied],
-        "sensed": [_number(trial.sensor_rms) for trial in trials],
+        "sensed": [number(trial.sensor_rms) for trial in trials],
     }
 
 
-def _is_number(value: Any) -> bool:
+def _isnumber(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
 
 

@@ -459,7 +459,7 @@
     const everyone = every(n);
     const sizes = AXES.map((_, i) => {
       const all = [...column(positions, i, d), ...known.map((j) => places[j * d + i])];
-      return Math.max(...all) - Math.min(...all);
+      return all.reduce((most, one) => Math.max(most, one), -Infinity) - all.reduce((least, one) => Math.min(least, one), Infinity);
     });
     const arm = 0.06 * Math.max(...sizes);
     const step = Math.max(1, Math.ceil(known.length / 1500));
@@ -481,7 +481,7 @@
       line: { color: theme.soft, width: solid ? 2 : 1 },
       marker: { size: !solid ? 8 : theme.narrow ? 3 : 4, color: everyone.map((t) => t + 1), colorscale: theme.scale, cmin: 1, cmax: Math.max(2, n),
         line: { width: 0 },
-        colorbar: bar(theme, "cloud, in order", { tickformat: "d" }) } });
+        colorbar: bar(theme, "cloud, in order", { tickformat: "d", tick0: 1, dtick: Math.max(1, Math.ceil(n / 8)) }) } });
     return { traces, layout: base(theme, { ...cornered(theme), ...space(theme, null, camera, 1.2) }) };
   }
 

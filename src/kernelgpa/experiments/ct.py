@@ -1,0 +1,61 @@
+"""Lungs of six people: landmarks that 3, 4, 5 or 6 of them share, each category against all others.
+
+Each category in turn is what the registration is made from; the landmarks of the other categories are test points.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .. import simulate
+from .common import COLUMNS, PAPER, Claim, Outcome, Scores, Table, claims_of_ours, fitted, score, scored_table, shown
+
+BANDWIDTH, SMOOTHING = 0.20, 0.05
+NOISE, WRONG = 0.5, 0.02  # mm, and a share of the matches
+ALL = {3: 480, 4: 482, 5: 211, 6: 147}  # landmarks that exactly so many clouds see
+FEWER = {3: 120, 4: 120, 5: 80, 6: 60}
+
+
+def run(quick: bool, seed: int) -> Outcome:
+    scene = simulate.ct(noise=NOISE, wrong=WRONG, seed=seed, seen_in=FEWER if quick else ALL)
+    scores: dict[str, dict[str, Scores]] = {}
+    for count in sorted(set(scene.seen_in.tolist())):
+        chosen = scene.seen_in == count
+        models = fitted(scene.points[:, chosen], BANDWIDTH, SMOOTHING)
+        test, truth = scene.points[:, ~chosen], scene.template[chosen]
+        scores[f"seen in {count}"] = {column: score(models[column], test, truth) for column in COLUMNS}
+    table = scored_table("ct", "disagreement on the landmarks of the other categories", scores)
+    return Outcome(
+        "ct",
+        "CT",
+        f"Six lung-like clouds of different people, {len(scene.seen_in)} landmarks, {NOISE:g} mm noise, {WRONG:.0%} of "
+        f"the matches wrong, seed {seed}; kernel ({BANDWIDTH}, {SMOOTHING}).",
+        [table],
+        [*_claims(table), *claims_of_ours(table)],
+        {"disagreement": _figure(scores)},
+    )
+
+
+def _claims(table: Table) -> list[Claim]:
+    claims = []
+    for label, _ in table.rows:
+        if label.endswith("mean"):
+            row = table.row(label)
+            ordered = row["kernel"] <= row["thin-plate"] < row["affine"] < row["rigid"]
+            found = ", ".join(f"{column} {shown(row[column])}" for column in PAPER)
+            claims.append(Claim(f"paper: {label}: kernel <= thin-plate < affine < rigid", ordered, found))
+    return claims
+
+
+def _figure(scores: dict[str, dict[str, Scores]]) -> Figure:
+    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    axes = figure.subplots(1, len(scores), sharey=True)
+    for one, (name, found) in zip(np.atleast_1d(axes), scores.items(), strict=True):
+        one.boxplot(
+            [found[column].consistency[np.isfinite(found[column].consistency)] for column in COLUMNS], showfliers=False
+        )
+        one.set_xticks(range(1, len(COLUMNS) + 1), COLUMNS, rotation=60)
+        one.set_title(f"landmarks {name}")
+    np.atleast_1d(axes)[0].set_ylabel("disagreement (mm)")
+    return figure
