@@ -94,7 +94,7 @@ class Scores:
     """How a fitted registration does on test points that all clouds have."""
 
     consistency: Array  # (k,)
-    sensor: float  # mean
+    sensor: Array  # (k,)
     map_error: float  # NaN where the truth is not known
 
 
@@ -132,18 +132,24 @@ def quiet() -> Iterator[None]:
 def score(gpa: GPA, test: Array, truth: Array | None = None) -> Scores:  # (n, k, d), (m, d)
     warped = gpa.transform_clouds(test)
     error = np.nan if truth is None else metrics.map_error(gpa.map_, truth)
-    sensor = metrics.sensor_error(warped, gpa.jacobians(test))
-    return Scores(metrics.consistency(warped), float(np.nanmean(sensor)), error)
+    shared = np.sum(~np.isnan(test[:, :, 0]), axis=0) >= 2  # one cloud alone agrees with itself
+    apart = np.where(shared, metrics.consistency(warped), np.nan)
+    return Scores(apart, metrics.sensor_error(warped, gpa.jacobians(test)), error)
 
 
 def scored_table(name: str, title: str, settings: dict[str, dict[str, Scores]]) -> Table:
-    """Five rows for each setting: min, max, mean, sensor-frame error, map error."""
+    """Six rows for each setting: min, max, mean, sensor-frame error, map error.
+
+    The sensor-frame error is infinite where a warp folds, and one such point of thousands makes the mean; so the median
+    stands beside it.
+    """
     table = Table(name, title, "mm", COLUMNS)
     readings: list[tuple[str, Callable[[Scores], float]]] = [
         ("min", lambda one: float(np.nanmin(one.consistency))),
         ("max", lambda one: float(np.nanmax(one.consistency))),
         ("mean", lambda one: float(np.nanmean(one.consistency))),
-        ("sensor error", lambda one: one.sensor),
+        ("sensor error, median", lambda one: float(np.nanmedian(one.sensor))),
+        ("sensor error, mean", lambda one: float(np.nanmean(one.sensor))),
         ("map error", lambda one: one.map_error),
     ]
     for setting, scores in settings.items():
@@ -159,12 +165,12 @@ def claims_of_ours(table: Table) -> list[Claim]:
     claims = []
     for label, values in table.rows:
         row = dict(zip(table.columns, values, strict=True))
-        if label.endswith("sensor error"):
+        if "sensor error" in label:
             best = min(row[column] for column in PAPER)
             for column in OURS:
                 claims.append(
                     Claim(
-                        f"{table.name}, {label}: {column} at most the best of the four methods",
+                        f"here: {table.name}, {label}: {column} at most the best of the four",
                         row[column] <= best * (1 + 5e-4),  # the printed digits
                         f"{shown(row[column])} against {shown(best)} {table.unit}",
                     )
@@ -173,7 +179,7 @@ def claims_of_ours(table: Table) -> list[Claim]:
             for column in OURS:
                 claims.append(
                     Claim(
-                        f"{table.name}, {label}: {column} below the paper's kernel",
+                        f"here: {table.name}, {label}: {column} below the paper's kernel",
                         row[column] < row["kernel"],
                         f"{shown(row[column])} against {shown(row['kernel'])} {table.unit}",
                     )

@@ -105,13 +105,26 @@ def _aligned_poses(gpa: GPA, scene: simulate.Simulation) -> tuple[Array, Array]:
     return rotations, (gpa.translations_ - here) @ turn.T + there
 
 
+def _true_poses(scene: simulate.Simulation) -> tuple[Array, Array]:
+    """The motions that bring each cloud's own surface nearest to the undeformed one.
+
+    A deformation may turn the body as a whole, and nobody can tell that from a motion of the sensor.
+    """
+    here = scene.surfaces.mean(axis=1)
+    there = scene.vertices.mean(axis=0)
+    moments = np.einsum("vi,nvj->nij", scene.vertices - there, scene.surfaces - here[:, None])
+    rotations = nearest(moments)
+    return rotations, there - np.einsum("nij,nj->ni", rotations, here)
+
+
 def _pose_table(models: dict[str, GPA], scene: simulate.Simulation) -> Table:
     table = Table("liver-poses", "errors of the poses, both noise and hidden", "mm, degrees", COLUMNS)
+    true_rotations, true_translations = _true_poses(scene)
     positions, angles = [], []
     for column in COLUMNS:
         rotations, translations = _aligned_poses(models[column], scene)
-        positions.append(np.sqrt(np.mean(np.sum((translations - scene.translations) ** 2, axis=1))))
-        cosine = (np.einsum("nij,nij->n", rotations, scene.rotations) - 1) / 2
+        positions.append(np.sqrt(np.mean(np.sum((translations - true_translations) ** 2, axis=1))))
+        cosine = (np.einsum("nij,nij->n", rotations, true_rotations) - 1) / 2
         angles.append(np.degrees(np.sqrt(np.mean(np.arccos(np.clip(cosine, -1, 1)) ** 2))))
     table.add("position (mm)", positions)
     table.add("direction (degrees)", angles)
@@ -121,10 +134,11 @@ def _pose_table(models: dict[str, GPA], scene: simulate.Simulation) -> Table:
 
 def _trajectories(models: dict[str, GPA], scene: simulate.Simulation) -> Figure:
     figure = Figure(figsize=(12, 7.5), layout="constrained")
+    true = _true_poses(scene)[1]
     for i, column in enumerate(COLUMNS):
         axes = figure.add_subplot(2, 3, i + 1)
         translations = _aligned_poses(models[column], scene)[1]
-        axes.plot(*scene.translations[:, :2].T, "o-", color="0.6", markersize=3, label="true")
+        axes.plot(*true[:, :2].T, "o-", color="0.6", markersize=3, label="true")
         axes.plot(*translations[:, :2].T, "o-", color="tab:blue", markersize=3, label="estimated")
         axes.plot(*scene.template[:, :2].T, ".", color="0.8", markersize=2)
         axes.set(title=column, aspect="equal", xlabel="x (mm)", ylabel="y (mm)")

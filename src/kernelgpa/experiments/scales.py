@@ -2,12 +2,14 @@
 
 155 landmarks in 8 views of a bending sheet; of the 1240 observations some are removed at random.  Each method is fitted
 with the scales refined globally and with the pairwise method of 2022; both are scored by the cross-validation error,
-leaving out groups of landmarks and single ones.
+leaving out groups of landmarks and single ones.  The pairwise method here heeds who saw what; the published program
+adds the translation at unseen points too, which alone makes its error several times larger.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
 from .. import selection, simulate
@@ -15,12 +17,13 @@ from ..deformable import DeformableGPA
 from ..errors import KernelGPAError
 from ..estimators import TPSGPA, AffineGPA, KernelGPA
 from ..frames import Array
+from ..progress import tracked
 from .common import Claim, Outcome, Table, quiet, shown
 
 NOISE = 1.0  # mm
 LEAST = 3  # views of a landmark that are never removed
 FULL = tuple(range(50, 601, 50))
-QUICK = (150, 300, 450, 600)
+QUICK = (300, 600)
 FOLDS: dict[str, int | str] = {"20 folds": 20, "leave one out": "leave-one-out"}
 MANY = 0.3  # of the observations removed, from which on the refined method should win
 
@@ -36,18 +39,20 @@ def models(scale_method: str) -> dict[str, DeformableGPA]:
 
 
 def run(quick: bool, seed: int) -> Outcome:
-    steps, trials = (QUICK, 3) if quick else (FULL, 20)
+    steps, trials = (QUICK, 2) if quick else (FULL, 20)
     scene = simulate.sheet(noise=NOISE, seed=seed)
     errors = {
-        way: _errors(scene.points, steps, trials if way == "20 folds" else max(1, trials // 5), way, seed)
+        way: _errors(scene.points, steps, trials if way == "20 folds" else max(1, trials // 10), way, seed)
         for way in FOLDS
     }
     tables = [_table(way, steps, found) for way, found in errors.items()]
+    fewer = max(1, trials // 10)
     return Outcome(
         "scales",
         "Scales",
         f"{scene.points.shape[0]} views of {scene.points.shape[1]} landmarks of a bending sheet, {NOISE:g} mm noise, "
-        f"seed {seed}; median over {trials} trials (leave one out: {max(1, trials // 5)}).",
+        f"seed {seed}; median over {trials} trials (leave one out: {fewer}). The pairwise method heeds who saw what, "
+        "which the published program does not.",
         tables,
         [claim for table in tables for claim in _claims(table, scene.points.shape[0] * scene.points.shape[1])],
         {"removed": _figure(errors, steps)},
@@ -56,15 +61,22 @@ def run(quick: bool, seed: int) -> Outcome:
 
 def _errors(points: Array, steps: tuple[int, ...], trials: int, way: str, seed: int) -> dict[tuple[str, str], Array]:
     """For every method and scale method (steps,), the median cross-validation error over the trials."""
-    found: dict[tuple[str, str], list[list[float]]] = {}
-    for step in steps:
-        for trial in range(trials):
-            thinned = removed(points, step, np.random.default_rng([seed, step, trial]))
-            for scale_method in ("refined", "pairwise"):
-                for name, model in models(scale_method).items():
-                    lists = found.setdefault((name, scale_method), [[] for _ in steps])
-                    lists[steps.index(step)].append(_error(model, thinned, FOLDS[way]))
-    return {key: np.array([np.nanmedian(values) for values in lists]) for key, lists in found.items()}
+    tasks = [(step, trial) for step in steps for trial in range(trials)]
+    jobs = (delayed(_trial)(points, step, FOLDS[way], [seed, step, trial]) for step, trial in tasks)
+    results = list(tracked(Parallel(n_jobs=-1, return_as="generator")(jobs), f"scales, {way}", len(tasks)))
+    keys = list(results[0])
+    values = np.array([[one[key] for key in keys] for one in results]).reshape(len(steps), trials, len(keys))
+    return {key: np.nanmedian(values[:, :, i], axis=1) for i, key in enumerate(keys)}
+
+
+def _trial(points: Array, step: int, folds: int | str, seed: list[int]) -> dict[tuple[str, str], float]:
+    """Every method with either kind of scales, on one and the same thinned data."""
+    thinned = removed(points, step, np.random.default_rng(seed))
+    return {
+        (name, scale_method): _error(model, thinned, folds)
+        for scale_method in ("refined", "pairwise")
+        for name, model in models(scale_method).items()
+    }
 
 
 def _error(model: DeformableGPA, points: Array, folds: int | str) -> float:

@@ -1,0 +1,116 @@
+"""The experiments run, say the same with the same seed, and what they claim is what their tables show."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from kernelgpa import InvalidSetting
+from kernelgpa.cli import main
+from kernelgpa.experiments import ct, face, liver, reproduce, scales
+from kernelgpa.experiments.common import COLUMNS, PAPER, Claim, Table, claims_of_ours, shown
+from kernelgpa.experiments.liver import deformation
+
+
+def test_liver_orders_the_methods_as_the_paper_does(monkeypatch):
+    if deformation() != "arap":
+        pytest.skip(
+            "libigl is not installed (the extra 'simulate'), and the paper's livers deform as rigidly as possible"
+        )
+    monkeypatch.setattr(liver, "SETTINGS", {"exact": (0.0, 0.0)})
+    outcome = liver.run(quick=True, seed=0)
+    mean, error = outcome.tables[0].row("exact: mean"), outcome.tables[0].row("exact: map error")
+    assert mean["kernel"] < mean["thin-plate"] < mean["affine"] < mean["rigid"]
+    assert mean["kernel"] <= mean["thin-plate"] / 2
+    assert max(error["default"], error["tuned"]) < error["kernel"]
+    assert all(claim.holds for claim in outcome.claims if claim.text.startswith("paper"))
+    poses = outcome.tables[2].row("position (mm)")
+    assert max(poses.values()) < 30
+
+
+def test_face_kernels_do_several_times_better_than_the_others():
+    outcome = face.run(quick=True, seed=0)
+    table = outcome.tables[0]
+    ratios = {
+        label: min(table.row(label)[column] for column in PAPER if column != "kernel") / table.row(label)["kernel"]
+        for label, _ in table.rows
+    }
+    # the paper's "at most a third" holds for three of the five expressions here
+    assert {label for label, ratio in ratios.items() if ratio >= 3} == {"lip left", "lip right", "cheeks blown"}
+    assert min(ratios.values()) > 1.8
+    assert all(table.row(label)["tuned"] < table.row(label)["kernel"] for label, _ in table.rows)
+
+
+def test_ct_the_true_order_and_the_gain_of_robust_fitting():
+    outcome, again = ct.run(quick=True, seed=0), ct.run(quick=True, seed=0)
+    table = outcome.tables[0]
+    assert table.to_csv() == again.tables[0].to_csv()  # the same seed, the same table
+    for count in (3, 4, 5, 6):
+        mean = table.row(f"seen in {count}: mean")
+        # the paper has the kernel first; with its settings (0.20, 0.05) thin-plate splines are, on these smooth bodies
+        assert mean["thin-plate"] <= mean["kernel"] < mean["affine"] < mean["rigid"]
+        wrong = table.row(f"seen in {count}, 2% wrong: mean")
+        assert wrong["tuned"] < 0.6 * min(wrong[column] for column in PAPER)
+
+
+def test_scales_the_two_methods_are_close_once_both_heed_who_saw_what(monkeypatch):
+    monkeypatch.setattr(scales, "QUICK", (450,))
+    monkeypatch.setattr(scales, "FOLDS", {"20 folds": 20})
+    table = scales.run(quick=True, seed=0).tables[0]
+    row = table.row("450 removed")
+    for name in scales.models("refined"):
+        assert row[f"{name}, refined"] == pytest.approx(row[f"{name}, pairwise"], rel=0.05)
+
+
+def test_removed_observations_leave_every_landmark_some_views():
+    points = np.zeros((8, 30, 2))
+    thinned = scales.removed(points, 150, np.random.default_rng(0))
+    assert np.isnan(thinned[:, :, 0]).sum() == 150
+    assert (~np.isnan(thinned[:, :, 0])).sum(axis=0).min() >= 3
+    assert np.isnan(scales.removed(points, 10**6, np.random.default_rng(0))[:, :, 0]).sum() == 150
+
+
+def test_claims_are_read_off_the_table():
+    table = Table("t", "title", "mm", COLUMNS)
+    table.add("a: sensor error, median", [5, 4, 3, 2, 1.9, 2.5])
+    table.add("a: map error", [5, 4, 3, 2, 1.9, 2.5])
+    table.add("a: mean", [5, 4, 3, 2, 1.9, np.nan])
+    assert [claim.holds for claim in claims_of_ours(table)] == [True, False, True, False]
+    assert str(Claim("so", False, "1 against 2")) == "does not hold: so (1 against 2)"
+    assert table.to_markdown().splitlines()[-1].endswith("| 1.9 | - |")
+    assert shown(float("inf")) == "inf"
+
+
+def test_the_command_writes_tables_figures_and_a_page(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(scales, "QUICK", (450,))
+    monkeypatch.setattr(scales, "FOLDS", {"20 folds": 20, "leave one out": 5})
+    out = tmp_path / "experiments"
+    monkeypatch.setattr(sys, "argv", ["kernelgpa", "reproduce", "scales", "--quick", "-o", str(out), "--json"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    assert {claim["holds"] for claim in json.loads(capsys.readouterr().out)} <= {True, False}
+    names = {path.name for path in out.iterdir()}
+    assert {
+        "index.html",
+        "scales-20-folds.csv",
+        "scales-20-folds.md",
+        "scales-removed.png",
+        "scales-removed.pdf",
+    } <= names
+    assert imread(out / "scales-removed.png").std() > 0.05
+    rows = list(csv.reader((out / "scales-20-folds.csv").read_text().splitlines()))
+    assert rows[1][0] == "450 removed"
+    page = (out / "index.html").read_text()
+    assert "kernelgpa reproduce scales --quick --seed 0" in page
+    assert "http" not in page.replace("https://", "http").split("<body>")[0]  # nothing is loaded
+
+
+def test_an_unknown_experiment_is_named(tmp_path):
+    with pytest.raises(InvalidSetting, match="experiment 'heart' is unknown"):
+        reproduce(["heart"], tmp_path)
