@@ -22,6 +22,9 @@ def reproduce(
         "experiments"
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer clouds, landmarks and trials: some minutes.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="A folder of published data, or your own, to run the same methods on too.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another scene.")] = 0,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -35,9 +38,11 @@ def reproduce(
         kernelgpa reproduce liver --quick -o experiments
 
         kernelgpa reproduce all -o experiments
+
+        kernelgpa reproduce scales --quick --data handbag -o experiments
     """
     with spoken_warnings():
-        page, outcomes = run([str(name) for name in names], output, quick, seed)
+        page, outcomes = run([str(name) for name in names], output, quick, seed, data)
     if as_json:
         print_json([{"text": one.text, "holds": one.holds, "found": one.found} for o in outcomes for one in o.claims])
         return
