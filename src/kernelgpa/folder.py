@@ -234,8 +234,13 @@ def _mesh_contents(places: Contents, about: About) -> Contents:
 def _put(part: Path, folder: Path) -> None:
     """The new folder in place of the old; the old one is then where the new one was made."""
     if not folder.exists():
-        part.rename(folder)
-    elif not _exchanged(part, folder):  # a system without that step: two, with a moment between them
+        try:
+            part.rename(folder)
+            return
+        except OSError:
+            if not folder.exists():  # nobody else has put theirs there meanwhile
+                raise
+    if not _exchanged(part, folder):  # a system without that step: two, with a moment between them
         aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old-", dir=folder.parent))
         folder.rename(aside / folder.name)
         try:

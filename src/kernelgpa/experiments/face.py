@@ -15,6 +15,7 @@ from .common import COLUMNS, PAPER, Claim, Outcome, Table, claims_of_ours, fitte
 
 BANDWIDTH, SMOOTHING = 0.25, 0.2
 NOISE = 0.2  # mm
+CREASE = "the lips part along a crease that is narrower than the kernel"
 CHIN = 30.0  # mm, radius of the region that no cloud sees in the second table
 
 
@@ -76,9 +77,8 @@ def _claims(table: Table) -> list[Claim]:
         row = table.row(label)
         others = min(row[column] for column in PAPER if column != "kernel")
         found = ", ".join(f"{column} {shown(row[column])}" for column in PAPER)
-        claims.append(
-            Claim(f"paper: {label}: kernel at most a third of the others", row["kernel"] <= others / 3, found)
-        )
+        text = f"paper: {label}: kernel at most a third of the others"
+        claims.append(Claim(text, row["kernel"] <= others / 3, found, CREASE))
     return claims
 
 

@@ -60,13 +60,15 @@ def html(outcomes: Sequence[Outcome], command: str) -> str:
         f"<p><code>{escape(command)}</code></p>",
         f"<p>{escape(PUBLISHED)}</p>",
     ]
+    parts.append(_counts(outcomes))
     for outcome in outcomes:
         parts.append(f"<h2>{escape(outcome.title)}</h2><p>{escape(outcome.about)}</p>")
         parts += [_table(table) for table in outcome.tables]
         parts.append("<h3>What holds</h3><ul>")
         for claim in outcome.claims:
             kind = "holds" if claim.holds else "fails"
-            parts.append(f'<li class="{kind}">{escape(claim.text)}: <em>{escape(claim.found)}</em></li>')
+            why = f" ({escape(claim.why)})" if claim.why and not claim.holds else ""
+            parts.append(f'<li class="{kind}">{escape(claim.text)}: <em>{escape(claim.found)}</em>{why}</li>')
         parts.append("</ul>")
         for name, figure in outcome.figures.items():
             picture = base64.b64encode(drawn(figure, "png")).decode()
@@ -76,6 +78,19 @@ def html(outcomes: Sequence[Outcome], command: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>kernelgpa: experiments</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
     )
+
+
+def _counts(outcomes: Sequence[Outcome]) -> str:
+    """How many claims of the paper, and of this project, hold in each experiment."""
+    rows = []
+    for outcome in outcomes:
+        cells = ""
+        for whose in ("paper", "here"):
+            claims = [claim for claim in outcome.claims if claim.text.startswith(whose)]
+            cells += f"<td>{sum(claim.holds for claim in claims)} of {len(claims)}</td>"
+        rows.append(f"<tr><td>{escape(outcome.title)}</td>{cells}</tr>")
+    head = "<tr><th>claims that hold</th><th>the paper's</th><th>this project's</th></tr>"
+    return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
 
 
 def _table(table: Table) -> str:
