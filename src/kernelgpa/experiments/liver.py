@@ -138,7 +138,7 @@ def _trajectories(models: dict[str, GPA], scene: simulate.Simulation) -> Figure:
     for i, column in enumerate(COLUMNS):
         axes = figure.add_subplot(2, 3, i + 1)
         translations = _aligned_poses(models[column], scene)[1]
-        axes.plot(*true[:, :2].T, "o-", color="0.6", markersize=3, label="true")
+        axes.plot(*true[:, :2].T, "o-", color="0.7", markersize=7, label="true")
         axes.plot(*translations[:, :2].T, "o-", color="tab:blue", markersize=3, label="estimated")
         axes.plot(*scene.template[:, :2].T, ".", color="0.8", markersize=2)
         axes.set(title=column, aspect="equal", xlabel="x (mm)", ylabel="y (mm)")

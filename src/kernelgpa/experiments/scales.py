@@ -126,14 +126,24 @@ def _claims(table: Table, observations: int) -> list[Claim]:
 def _figure(errors: dict[str, dict[tuple[str, str], Array]], steps: tuple[int, ...]) -> Figure:
     figure = Figure(figsize=(13, 6), layout="constrained")
     names = list(models("refined"))
+    panels = figure.subplots(len(errors), len(names), sharex=True, sharey="row", squeeze=False)
     for r, (way, found) in enumerate(errors.items()):
         for c, name in enumerate(names):
-            axes = figure.add_subplot(2, len(names), r * len(names) + c + 1)
+            axes = panels[r][c]
             axes.plot(steps, found[name, "refined"], "o-", color="tab:blue", label="refined")
-            axes.plot(steps, found[name, "pairwise"], "s--", color="tab:orange", label="pairwise")
-            axes.set(yscale="log", title=f"{name}, {way}" if c == 0 else name)
-            axes.set_xlabel("observations removed" if r == 1 else "")
+            axes.plot(
+                steps,
+                found[name, "pairwise"],
+                "s--",
+                color="tab:orange",
+                markerfacecolor="none",
+                markersize=8,
+                label="pairwise",
+            )
+            axes.set(title=f"{name}, {way}" if c == 0 else name)
+            axes.set_xlabel("observations removed" if r == len(errors) - 1 else "")
             axes.set_ylabel("error (mm)" if c == 0 else "")
-    figure.axes[0].legend()
+        panels[r][0].set_ylim(0, 1.1 * max(float(np.nanmax(values)) for values in found.values()))
+    figure.axes[0].legend(loc="lower left")
     figure.suptitle("Cross-validation error as observations go missing")
     return figure
