@@ -301,6 +301,13 @@ def opened(browser, tmp_path, page):
     until(lambda: browser.execute_script("return document.documentElement.dataset.ready") == "yes")
 
 
+def hovered_text(browser, landmark):
+    """What the map says of a landmark; asked again and again, because drawing anew takes a label away."""
+    at = f"[{{curveNumber: 0, pointNumber: {landmark}}}]"
+    browser.execute_script(f"Plotly.Fx.hover(document.querySelector('#mapPlot .live'), {at})")
+    return text(browser, "#mapPlot .hoverlayer")
+
+
 def until(done, seconds=120.0):
     """Software rendering on a busy machine takes its time."""
     end = time.monotonic() + seconds
@@ -429,10 +436,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
     browser.execute_script(hover)
     if d == 2:  # each hostile name in turn in a hover label of plotly
         for j in range(6):
-            at = f"[{{curveNumber: 0, pointNumber: {j}}}]"
-            browser.execute_script(f"Plotly.Fx.hover(document.querySelector('#mapPlot .live'), {at})")
-            start = " ".join(HOSTILE[j][:40].split())
-            until(lambda start=start: text(browser, "#mapPlot .hoverlayer").startswith(start), 20)
+            until(lambda j=j: hovered_text(browser, j).startswith(" ".join(HOSTILE[j][:40].split())))
     assert text(browser, "h1") == HOSTILE[1]
     assert browser.title == HOSTILE[1]
     first = "[...document.querySelectorAll('#landmarkTable tbody td:first-child')]"
