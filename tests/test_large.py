@@ -17,6 +17,7 @@ import kernelgpa.ties
 from conftest import random_rotation, scene
 from kernelgpa import KernelGPA, Observations, metrics
 from kernelgpa.errors import NumericalFailure
+from kernelgpa.faithful import CLOSE, LEEWAY
 from kernelgpa.forms import ThinForm, accumulate
 from kernelgpa.frames import SAMPLE, mean_pairwise_distance
 from kernelgpa.iterated import conjugate_gradients
@@ -211,3 +212,15 @@ def test_too_few_inducing_points_are_named():
     }
     assert "few inducing points" in kinds[20]
     assert "few inducing points" not in kinds[150]
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.6])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_price_of_the_map_keeps_to_its_rule_on_the_long_way(hidden, weighted, iterated):
+    points = scene(n=12, m=600, hidden=hidden, noise=0.02, bend=0.1, seed=1)[0]
+    weights = np.random.default_rng(0).uniform(0.2, 5, 600) if weighted else None
+    iterated()
+    fitted = KernelGPA(inducing=40).fit(points, weights)
+    assert fitted.spectrum_.solver == "thin: LOBPCG"
+    allowed = LEEWAY * 600 / fitted.observations_.visible.sum()
+    assert CLOSE * allowed <= fitted.faithful_.excess <= allowed
