@@ -196,6 +196,7 @@ def test_the_apes_give_one_map_through_every_format(tmp_path):
         assert again.observations.names == tuple(sorted(str(name) for name in observations.names))
         order = [again.observations.cloud_index(skull.name) for skull in skulls]
         assert_allclose(again.observations.points[order], observations.points, rtol=0, atol=1e-9)
+        assert_allclose(KernelGPA().fit(again.observations).map_, places, rtol=0, atol=1e-6)
 
 
 def test_mixed_frames_come_out_in_one():

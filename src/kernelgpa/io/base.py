@@ -183,13 +183,16 @@ def kept_at(specimens: Sequence[Specimen], missing: float | None, sign: str) -> 
     return (f"points kept although all coordinates are {text_of(missing)}: {kept}; here {sign}",) if kept else ()
 
 
-def refuse_repeats(source: str, texts: Sequence[str], lines: Sequence[int], what: str) -> None:
-    """Refuse a name that is given twice, at the line where it is given again."""
-    first: dict[str, int] = {}
-    for text, line in zip(texts, lines, strict=True):
+def refuse_repeats(source: str, texts: Sequence[str], lines: Sequence[int] | None, what: str) -> None:
+    """Refuse a name that is given twice, at the line where it is given again; formats without lines give None."""
+    first: dict[str, int | None] = {}
+    for i, text in enumerate(texts):
+        line = None if lines is None else lines[i]
         if text in first:
-            found = f"{what} {shortened(text)} is given again after line {first[text]}"
-            raise FormatError(source, line, found, "give each a name of its own")
+            after = "" if line is None else f" after line {first[text]}"
+            raise FormatError(
+                source, line, f"{what} {shortened(text)} is given again{after}", "give each a name of its own"
+            )
         first[text] = line
 
 
@@ -291,12 +294,3 @@ def refuse_missing(specimens: Sequence[Specimen], format_: str, remedy: str) -> 
         if len(unseen):
             found = f"{one.name!r}: landmark {one.labels[unseen[0]]!r} was not seen; the format has no sign for that"
             raise FormatError(format_, None, found, remedy)
-
-
-def refuse_repeats_in(names: Sequence[str], what: str, source: str) -> None:
-    """Two specimens, or two landmarks of one, with the same name could not be told apart."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise FormatError(source, None, f"{what}: {shortened(name)} occurs more than once", "rename one of them")
-        seen.add(name)

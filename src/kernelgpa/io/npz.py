@@ -23,7 +23,7 @@ from .base import (
     as_numbers,
     counted,
     is_unicode,
-    refuse_repeats_in,
+    refuse_repeats,
     refuse_unsound,
     require_whole_points,
     stacked,
@@ -149,7 +149,7 @@ def _names(array: npt.NDArray[np.generic] | None, count: int, name: str, source:
         raise FormatError(source, None, f"{name!r} holds no valid text", "write it with numpy.savez") from None
     if "" in names or not all(map(is_unicode, names)):
         raise FormatError(source, None, f"{name!r} has an empty name, or one that is no Unicode", "rename it")
-    refuse_repeats_in(names, name, source)
+    refuse_repeats(source, names, None, name)
     return names
 
 
