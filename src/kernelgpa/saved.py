@@ -26,7 +26,7 @@ from .kernels import KERNELS, Kernel, ThinPlate
 from .observations import Cloud, Observations
 from .registration import GPA
 from .rotations import Ending
-from .scene import reopened
+from .scene import scene_of
 from .spectral import Spectrum
 from .version import __version__
 from .warps import KernelFamily, KernelPart, Warp
@@ -119,7 +119,7 @@ def _restored(header: dict[str, Any], arrays: Arrays) -> GPA:
     gauge = _gauge_from(header, arrays)
     with warnings.catch_warnings():  # they were given when it was fitted
         warnings.simplefilter("ignore", KernelGPAWarning)
-        scene = reopened(observations, _indices(arrays["part"]))
+        scene = scene_of(observations, _indices(arrays["part"]))
     fitted: dict[str, Any] = {name: _floats(arrays[name]) for name in PLAIN}
     fitted |= {
         "scene_": scene,

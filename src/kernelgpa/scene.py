@@ -69,13 +69,13 @@ def open_scene(observations: Observations, sizes_differ: bool = False) -> Scene:
     ``sizes_differ`` says that the clouds may be of any size, so that none is odd.
     """
     everyone = np.arange(len(observations.clouds))
-    scene = _scene(observations, everyone)
+    scene = scene_of(observations, everyone)
     found = hands(scene.start.spectrum, scene.restricted)
     if scene.hardly_tied:  # the affine registration does not tell one group's hand from the other's
         found = Hands(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
     if len(found.mirrored):
         _warn(_mirror_message([observations.names[t] for t in found.mirrored]))
-        scene = _scene(observations, np.setdiff1d(everyone, found.mirrored))
+        scene = scene_of(observations, np.setdiff1d(everyone, found.mirrored))
     if len(found.doubtful):
         names = [observations.names[t] for t in found.doubtful]
         _warn(f"{_listed('cloud', names)} thin or weakly tied and would fit better mirrored; kept: check the hand")
@@ -85,12 +85,8 @@ def open_scene(observations: Observations, sizes_differ: bool = False) -> Scene:
     return scene
 
 
-def reopened(observations: Observations, part: IndexArray) -> Scene:
-    """The scene of clouds that were found sound before, those that take part being known."""
-    return _scene(observations, part)
-
-
-def _scene(observations: Observations, part: IndexArray) -> Scene:
+def scene_of(observations: Observations, part: IndexArray) -> Scene:
+    """The scene of clouds of which those that take part are known."""
     if len(part) < 2:
         raise InvalidObservations("only one cloud is left once mirror images are taken out; check the data's hand")
     sound = observations.at(part)

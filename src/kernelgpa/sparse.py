@@ -51,10 +51,6 @@ class SparseFactor:
     def solve(self, x: Array) -> Array:  # (s, c) -> (s, c)
         return self.lu.solve(np.ascontiguousarray(x))
 
-    @property
-    def entries(self) -> int:
-        return int(self.lu.L.nnz)
-
     def inverse_diagonal(self) -> Array:  # (s,)
         """The diagonal of A^-1."""
         L, pivots = self.lu.L.tocsc(), self.lu.U.diagonal()

@@ -240,9 +240,9 @@
     ]);
     const tiles = at("tiles");
     tiles.append(tile("Disagreement", data.summary.apart,
-      "how far the clouds\u2019 images of a landmark lie from their mean, in the map"));
+      "how far the clouds\u2019 images of a landmark lie from their mean, in the map; on the landmarks it was made from"));
     tiles.append(tile("Sensor error", data.summary.sensed,
-      "how far a landmark lies from where the other clouds put it, in the clouds\u2019 own frames"));
+      "how far a landmark lies from where the other clouds put it, in the clouds\u2019 own frames; on the landmarks it was made from. Left out, they lie farther off: see the tables"));
     const many = data.summary.apart.count;
     tiles.append(make("div", { class: "tile" }, make("h3", {}, "Seen"), make("p", { class: "big" }, percent(share)),
       make("p", {}, `${whole(data.seen)} observations; ${whole(many)} of ${counted(m, "landmark")} ` +
