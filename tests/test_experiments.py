@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from conftest import scene
-from kernelgpa import FormatError, InvalidSetting, io
+from kernelgpa import InvalidSetting
 from kernelgpa.cli import main
-from kernelgpa.experiments import ct, face, liver, published, reproduce, scales
+from kernelgpa.experiments import ct, face, liver, reproduce, scales
 from kernelgpa.experiments.common import COLUMNS, PAPER, Claim, Table, claims_of_ours, shown
 from kernelgpa.experiments.liver import deformation
-from shared_data import SHARED
 
 
 def test_liver_orders_the_methods_as_the_paper_does(monkeypatch):
@@ -116,31 +114,3 @@ def test_the_command_writes_tables_figures_and_a_page(monkeypatch, capsys, tmp_p
 def test_an_unknown_experiment_is_named(tmp_path):
     with pytest.raises(InvalidSetting, match="experiment 'heart' is unknown"):
         reproduce(["heart"], tmp_path)
-
-
-def test_data_of_the_user_go_through_the_same_methods(tmp_path):
-    points = scene(n=5, m=40, noise=0.01, seed=2)[0]
-    specimens = tuple(io.Specimen(f"c{t}", own, tuple(map(str, range(1, 41)))) for t, own in enumerate(points))
-    io.write(tmp_path / "handbag.mat", io.Contents(specimens, labelled=False))
-    np.savez(tmp_path / "faces.npz", vertices=scene(n=5, m=40, hidden=0.0, noise=0.01)[0])
-    (tmp_path / "notes.txt").write_text("nothing to read here")
-    first, second = published.run(tmp_path)
-    assert [first.name, second.name] == ["faces", "handbag"]
-    assert np.isfinite([values for _, values in second.tables[0].rows]).all()
-    row = second.tables[0].row("sensor error, median")
-    assert row["kernel"] < row["rigid"]
-    for folder in (tmp_path / "nowhere", tmp_path / "empty"):
-        if folder.name == "empty":
-            folder.mkdir()
-        with pytest.raises(FormatError, match="are published with the papers"):
-            published.run(folder)
-
-
-def test_the_real_faces_order_the_methods_as_the_paper_does():
-    if not (SHARED / "data" / "faces.npz").exists():
-        pytest.skip("the real faces are not beside this checkout")
-    path = SHARED / "data" / "faces.npz"
-    each, table = published.of_file(path).tables
-    mean = table.row("all: mean")
-    assert mean["kernel"] < mean["thin-plate"] < mean["affine"] < mean["rigid"]
-    assert len(each.rows) == 11

@@ -92,6 +92,7 @@ class Outcome:
     tables: list[Table]
     claims: list[Claim]
     figures: dict[str, Figure]
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -103,21 +104,21 @@ class Scores:
     map_error: float  # NaN where the truth is not known
 
 
-def methods(bandwidth: float, smoothing: float) -> dict[str, GPA]:
+def methods(bandwidth: float, smoothing: float, thin_plate: float = 0.01) -> dict[str, GPA]:
     """The five methods whose settings are given; the tuned one is found from the data."""
     return {
         "rigid": RigidGPA(),
         "affine": AffineGPA(modes="paper"),
-        "thin-plate": TPSGPA(control_points=5, smoothing=0.01, modes="paper"),
+        "thin-plate": TPSGPA(control_points=5, smoothing=thin_plate, modes="paper"),
         "kernel": KernelGPA(bandwidth=bandwidth, smoothing=smoothing, modes="paper"),
         "default": KernelGPA(bandwidth=bandwidth, smoothing=smoothing),
     }
 
 
-def fitted(points: Array, bandwidth: float, smoothing: float) -> dict[str, GPA]:
+def fitted(points: Array, bandwidth: float, smoothing: float, thin_plate: float = 0.01) -> dict[str, GPA]:
     """All six columns, fitted."""
     with quiet():
-        models = {name: model.fit(points) for name, model in methods(bandwidth, smoothing).items()}
+        models = {name: model.fit(points) for name, model in methods(bandwidth, smoothing, thin_plate).items()}
         models["tuned"] = tuned(points).fit(points)
     return models
 
@@ -156,13 +157,13 @@ def score(gpa: GPA, test: Array, truth: Array | None = None) -> Scores:  # (n, k
     return Scores(apart, metrics.sensor_error(warped, gpa.jacobians(test)), error)
 
 
-def scored_table(name: str, title: str, settings: dict[str, dict[str, Scores]]) -> Table:
+def scored_table(name: str, title: str, settings: dict[str, dict[str, Scores]], unit: str = "mm") -> Table:
     """Six rows for each setting: min, max, mean, sensor-frame error, map error.
 
     The sensor-frame error is infinite where a warp folds, and one such point of thousands makes the mean; so the median
     stands beside it.
     """
-    table = Table(name, title, "mm", COLUMNS)
+    table = Table(name, title, unit, COLUMNS)
     readings: list[tuple[str, Callable[[Scores], float]]] = [
         ("min", lambda one: float(np.nanmin(one.consistency))),
         ("max", lambda one: float(np.nanmax(one.consistency))),

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import simulate
+from ..frames import Array, IndexArray
 from .common import COLUMNS, PAPER, Claim, Outcome, Scores, Table, claims_of_ours, fitted, score, scored_table, shown
 
 BANDWIDTH, SMOOTHING = 0.20, 0.05
@@ -24,12 +25,8 @@ def run(quick: bool, seed: int) -> Outcome:
     for wrong in (0.0, WRONG):
         scene = simulate.ct(noise=NOISE, wrong=wrong, seed=seed, seen_in=FEWER if quick else ALL)
         right = np.where(scene.wrong[:, :, None], np.nan, scene.points)  # test points are never wrong
-        for count in sorted(set(scene.seen_in.tolist())):
-            chosen = scene.seen_in == count
-            models = fitted(scene.points[:, chosen], BANDWIDTH, SMOOTHING)
-            name = f"seen in {count}" + (f", {wrong:.0%} wrong" if wrong else "")
-            truth = scene.template[chosen]
-            scores[name] = {column: score(models[column], right[:, ~chosen], truth) for column in COLUMNS}
+        for count, found in by_category(scene.points, scene.seen_in, right, scene.template).items():
+            scores[f"seen in {count}" + (f", {wrong:.0%} wrong" if wrong else "")] = found
     table = scored_table("ct", "disagreement on the landmarks of the other categories", scores)
     return Outcome(
         "ct",
@@ -37,19 +34,32 @@ def run(quick: bool, seed: int) -> Outcome:
         f"Six lung-like clouds of different people, {len(scene.seen_in)} landmarks, {NOISE:g} mm noise, without and "
         f"with {WRONG:.0%} of the matches exchanged, seed {seed}; kernel ({BANDWIDTH}, {SMOOTHING}).",
         [table],
-        [*_claims(table), *claims_of_ours(table)],
+        [*claims(table), *claims_of_ours(table)],
         {"disagreement": _figure(scores)},
     )
 
 
-def _claims(table: Table) -> list[Claim]:
-    claims = []
+def by_category(
+    points: Array, seen_in: IndexArray, test: Array, truth: Array | None = None
+) -> dict[int, dict[str, Scores]]:  # (n, m, d), (m,), (n, m, d), (m, d)
+    """Scores on the test points of the other categories, for each number of clouds that see a landmark."""
+    scores = {}
+    for count in sorted(set(seen_in.tolist())):
+        chosen = seen_in == count
+        models = fitted(points[:, chosen], BANDWIDTH, SMOOTHING)
+        known = None if truth is None else truth[chosen]
+        scores[count] = {column: score(models[column], test[:, ~chosen], known) for column in COLUMNS}
+    return scores
+
+
+def claims(table: Table) -> list[Claim]:
+    made = []
     for label, _ in table.rows:
         if label.endswith(": mean"):
             row = table.row(label)
             ordered = row["kernel"] <= row["thin-plate"] < row["affine"] < row["rigid"]
             found = ", ".join(f"{column} {shown(row[column])}" for column in PAPER)
-            claims.append(
+            made.append(
                 Claim(
                     f"paper: {label}: kernel <= thin-plate < affine < rigid",
                     ordered,
@@ -57,7 +67,7 @@ def _claims(table: Table) -> list[Claim]:
                     WRONG_MATCHES if "wrong" in label else SMOOTH,
                 )
             )
-    return claims
+    return made
 
 
 def _figure(scores: dict[str, dict[str, Scores]]) -> Figure:

@@ -11,7 +11,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from ..io.files import write_bytes
-from .common import Outcome, Table, shown
+from .common import Claim, Outcome, Table, shown
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --good: #1a7f37; --bad: #b35900; }
@@ -63,13 +63,9 @@ def html(outcomes: Sequence[Outcome], command: str) -> str:
     parts.append(_counts(outcomes))
     for outcome in outcomes:
         parts.append(f"<h2>{escape(outcome.title)}</h2><p>{escape(outcome.about)}</p>")
+        parts += [f"<p>{escape(note)}</p>" for note in outcome.notes]
         parts += [_table(table) for table in outcome.tables]
-        parts.append("<h3>What holds</h3><ul>")
-        for claim in outcome.claims:
-            kind = "holds" if claim.holds else "fails"
-            why = f" ({escape(claim.why)})" if claim.why and not claim.holds else ""
-            parts.append(f'<li class="{kind}">{escape(claim.text)}: <em>{escape(claim.found)}</em>{why}</li>')
-        parts.append("</ul>")
+        parts.append(_claims(outcome.claims))
         for name, figure in outcome.figures.items():
             picture = base64.b64encode(drawn(figure, "png")).decode()
             parts.append(f'<p><img alt="{escape(name)}" src="data:image/png;base64,{picture}"></p>')
@@ -80,10 +76,21 @@ def html(outcomes: Sequence[Outcome], command: str) -> str:
     )
 
 
+def _claims(claims: Sequence[Claim]) -> str:
+    if not claims:
+        return ""
+    items = []
+    for claim in claims:
+        kind = "holds" if claim.holds else "fails"
+        why = f" ({escape(claim.why)})" if claim.why and not claim.holds else ""
+        items.append(f'<li class="{kind}">{escape(claim.text)}: <em>{escape(claim.found)}</em>{why}</li>')
+    return f"<h3>What holds</h3><ul>{''.join(items)}</ul>"
+
+
 def _counts(outcomes: Sequence[Outcome]) -> str:
     """How many claims of the paper, and of this project, hold in each experiment."""
     rows = []
-    for outcome in outcomes:
+    for outcome in (one for one in outcomes if one.claims):
         cells = ""
         for whose in ("paper", "here"):
             claims = [claim for claim in outcome.claims if claim.text.startswith(whose)]

@@ -1,8 +1,7 @@
 """The same methods on data that a user has: the authors' published files, real faces, or any others.
 
-Every file of the folder that holds clouds is read: MATLAB cells ``DataCell`` and ``VisVecCell``, as the authors' data
-are, or any format of the library; and an archive with ``vertices`` (n, v, 3) and ``faces``, surfaces in
-correspondence, of which 326 vertices are landmarks and all are test points.  There is no truth here.
+Points to test on come with the data, or are what is not made a landmark of dense clouds; where there are none,
+landmarks are left out in folds.  There is no truth here.
 """
 
 from __future__ import annotations
@@ -12,63 +11,75 @@ from pathlib import Path
 import numpy as np
 
 from .. import metrics, selection
-from ..errors import FormatError, KernelGPAError
+from ..errors import FormatError
 from ..frames import Array, farthest_points
-from ..io.files import FORMATS, read_clouds
-from ..io.npz import arrays_in
+from ..progress import tracked
+from . import ct
 from .common import COLUMNS, FOLDS, Outcome, Table, claims_of_ours, fitted, quiet, score, scored_table
+from .layouts import KNOWN, Data, Folder, data_in, seen_by
 
-WHERE = (
-    "the authors' data (semi-synthetic liver, TOPACS, facial expressions, handbag, pillow cover, toy rug, LiTS) are "
-    "published with the papers (KernelGPA, doi 10.1177/02783649231195380; DefGPA, doi 10.1007/s11263-021-01571-8); "
-    "unpack them into one folder"
-)
-SURFACE_LANDMARKS = 326
-SETTINGS = (0.25, 0.2)  # the paper's for faces; those of its other data lie near
+LANDMARKS = 326  # of surfaces and dense clouds
+DENSE = 1000  # points, above which a cloud that is seen everywhere is thinned
+CATEGORY = 10  # landmarks at least of each cloud, for each number of clouds that see them
+SETTINGS = {"face": (0.25, 0.2), "liver": (0.25, 0.1)}
+OTHERWISE = (0.25, 0.2)
+THIN_PLATE = {2: 10.0, 3: 0.01}  # the authors' smoothing by dimension
+PUBLISHED = "the authors' data are published as " + "; ".join(f"{one.file} ({one.archive})" for one in KNOWN)
 
 
 def run(folder: Path) -> list[Outcome]:
-    """One outcome a file."""
+    """One outcome a data set."""
     if not folder.is_dir():
-        raise FormatError(folder, None, "there is no such folder", WHERE)
-    outcomes = [of_file(path) for path in sorted(folder.rglob("*")) if path.is_file() and _may_hold_clouds(path)]
-    found = [one for one in outcomes if one is not None]
-    if not found:
-        raise FormatError(folder, None, "no file in it holds two clouds or more", WHERE)
-    return found
+        raise FormatError(folder, None, "there is no such folder", PUBLISHED)
+    found = data_in(folder)
+    if not found.data:
+        raise FormatError(folder, None, "no file in it holds two clouds or more", PUBLISHED)
+    outcomes = [of_data(one) for one in tracked(found.data, "data sets", len(found.data))]
+    return [*outcomes, _not_here(found)]
 
 
-def _may_hold_clouds(path: Path) -> bool:
-    return any(path.name.lower().endswith(suffix) for suffix in FORMATS)
+def _not_here(found: Folder) -> Outcome:
+    """What was not read, and what of the authors' data is not in the folder."""
+    lines = [f"not read: {line}" for line in found.unread]
+    lines += [f"not here: {one.file} ({one.title}: {one.archive})" for one in found.missing()]
+    about = "Files that hold no clouds, and published data that are not in the folder."
+    return Outcome("data", "Your data: what was not read", about, [], [], {}, lines)
 
 
-def of_file(path: Path) -> Outcome | None:
-    """None where the file holds something else, or one cloud."""
-    surfaces = _surfaces(path)
-    if surfaces is not None:
-        return _of_surfaces(path, surfaces)
-    try:
-        points = read_clouds([path]).observations.points
-    except KernelGPAError:  # a file of something else, or of one cloud
-        return None
-    return _of_landmarks(path, points)
+def of_data(data: Data) -> Outcome:
+    if data.surfaces and data.test is not None:
+        return _of_surfaces(data.name, data.test)
+    if data.test is not None:
+        return _of_tests(data.name, data.points, data.test)
+    seen_in = seen_by(data.points)
+    if len(seen_in) > DENSE and (seen_in == len(data.points)).all():
+        return _of_surfaces(data.name, data.points)
+    if _has_categories(data.points):
+        return _of_categories(data.name, data.points)
+    return _of_landmarks(data.name, data.points)
 
 
-def _surfaces(path: Path) -> Array | None:
-    if path.suffix.lower() != ".npz":
-        return None
-    try:
-        arrays = arrays_in(path.read_bytes(), str(path), ["vertices"])
-    except FormatError:
-        return None
-    vertices = arrays.get("vertices")
-    return None if vertices is None or vertices.ndim != 3 else vertices.astype(np.float64)
+def _has_categories(points: Array) -> bool:
+    """Whether landmarks that so many clouds see are enough in every cloud to register it, for every such number."""
+    seen, seen_in = ~np.isnan(points[:, :, 0]), seen_by(points)
+    counts = set(seen_in.tolist())
+    return (
+        len(counts) > 1
+        and min(counts) >= 3
+        and all(seen[:, seen_in == c].sum(axis=1).min() >= CATEGORY for c in counts)
+    )
 
 
-def _of_surfaces(path: Path, surfaces: Array) -> Outcome:
-    chosen = farthest_points(surfaces[0], SURFACE_LANDMARKS)
-    models = fitted(surfaces[:, chosen], *SETTINGS)
-    each = Table(f"{path.stem}-each", "distance of each surface from the mean map", "units of the file", COLUMNS)
+def _settings(name: str, dimension: int) -> tuple[float, float, float]:
+    known = next((pair for part, pair in SETTINGS.items() if part in name.lower()), OTHERWISE)
+    return (*known, THIN_PLATE[dimension])
+
+
+def _of_surfaces(name: str, surfaces: Array) -> Outcome:
+    """Some vertices are landmarks and all are test points."""
+    chosen = farthest_points(surfaces[0], LANDMARKS)
+    models = fitted(surfaces[:, chosen], *_settings(name, surfaces.shape[2]))
+    each = Table(f"{name}-each", "distance of each surface from the mean map", "units of the file", COLUMNS)
     apart = {}
     for column in COLUMNS:
         warped = models[column].transform_clouds(surfaces)
@@ -76,14 +87,31 @@ def _of_surfaces(path: Path, surfaces: Array) -> Outcome:
     for t in range(len(surfaces)):
         each.add(f"surface {t + 1}", [float(np.sqrt(np.mean(apart[column][t] ** 2))) for column in COLUMNS])
     scores = {column: score(models[column], surfaces) for column in COLUMNS}
-    table = scored_table(path.stem, "disagreement on all vertices", {"all": scores})
-    about = f"{path.name}: {len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(chosen)} of them landmarks."
-    return Outcome(path.stem, f"Your data: {path.stem}", about, [each, table], claims_of_ours(table), {})
+    table = scored_table(name, "disagreement on all vertices", {"all": scores}, "units of the file")
+    about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(chosen)} of them landmarks."
+    return Outcome(name, f"Your data: {name}", about, [each, table], claims_of_ours(table), {})
 
 
-def _of_landmarks(path: Path, points: Array) -> Outcome:
-    models = fitted(points, *SETTINGS)
-    table = Table(path.stem, f"landmarks left out, {FOLDS} folds", "units of the file", COLUMNS)
+def _of_tests(name: str, points: Array, test: Array) -> Outcome:
+    models = fitted(points, *_settings(name, points.shape[2]))
+    scores = {column: score(models[column], test) for column in COLUMNS}
+    table = scored_table(name, "disagreement on the test points", {"all": scores}, "units of the file")
+    about = f"{len(points)} clouds of {points.shape[1]} landmarks and {test.shape[1]} test points."
+    return Outcome(name, f"Your data: {name}", about, [table], claims_of_ours(table), {})
+
+
+def _of_categories(name: str, points: Array) -> Outcome:
+    """As in the experiment on CT: landmarks that so many clouds see, the others as test points."""
+    scores = {f"seen in {count}": one for count, one in ct.by_category(points, seen_by(points), points).items()}
+    title = "disagreement on the landmarks of the other categories"
+    table = scored_table(name, title, scores, "units of the file")
+    about = f"{len(points)} clouds of {points.shape[1]} landmarks, by the number of clouds that see them."
+    return Outcome(name, f"Your data: {name}", about, [table], [*ct.claims(table), *claims_of_ours(table)], {})
+
+
+def _of_landmarks(name: str, points: Array) -> Outcome:
+    models = fitted(points, *_settings(name, points.shape[2]))
+    table = Table(name, f"landmarks left out, {FOLDS} folds", "units of the file", COLUMNS)
     left_out, errors = [], []
     for column in COLUMNS:
         with quiet():
@@ -92,5 +120,5 @@ def _of_landmarks(path: Path, points: Array) -> Outcome:
         errors.append(found.cve)
     table.add("sensor error, median", left_out)
     table.add("the paper's cross-validation error", errors)
-    about = f"{path.name}: {points.shape[0]} clouds of {points.shape[1]} landmarks in {points.shape[2]}D."
-    return Outcome(path.stem, f"Your data: {path.stem}", about, [table], claims_of_ours(table), {})
+    about = f"{points.shape[0]} clouds of {points.shape[1]} landmarks in {points.shape[2]}D."
+    return Outcome(name, f"Your data: {name}", about, [table], claims_of_ours(table), {})

@@ -1,7 +1,9 @@
 """MATLAB cells: ``DataCell`` (1 x n, each d x m) and ``VisVecCell`` (1 x n, each 1 x m), of version 5 to 7.
 
+Points in images, published as ``Corresp.ptsImg`` (1 x n, each 3 x m, homogeneous), are read too: their first two rows.
 A file is a header of 128 bytes and elements; an element is a type, a length and so many bytes, and may be compressed.
-Only cells and real, full matrices are read, with every length checked: SciPy's reader crashes on some broken files.
+Only cells, one struct around them and real, full matrices are read, with every length checked: SciPy's reader crashes
+on some broken files.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from .npz import MOST_EXPANSION, SMALL
 HEADER = 128
 MOST_AXES = 32
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-MATRIX, COMPRESSED, CELL, COMPLEX = 14, 15, 1, 0x0800
+MATRIX, COMPRESSED, CELL, STRUCT, COMPLEX = 14, 15, 1, 2, 0x0800
 NUMERIC = range(6, 16)  # classes of full matrices, double to uint64
 REMEDY = "save it with save(..., '-v7')"
 
@@ -44,12 +46,13 @@ class Element(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """A variable: its cells, or its numbers."""
+    """A variable: its cells (None for what is not read), or its numbers, or its fields."""
 
     name: str
     shape: tuple[int, ...]
-    cells: list[Matrix] | None
-    numbers: Array | None  # flat, column by column
+    cells: list[Matrix | None] | None = None
+    numbers: Array | None = None  # flat, column by column
+    fields: dict[str, Matrix] | None = None
 
 
 @dataclass
@@ -94,20 +97,36 @@ class Stream:
 
 def parse(data: bytes, source: str, reading: Reading) -> Contents:
     variables = _variables(data, source)
-    if "DataCell" not in variables:
-        found = f"there is no DataCell, only {', '.join(sorted(variables))[:80] or 'nothing'}"
-        raise FormatError(source, None, found, "expected a cell array, 1 x n, of d x m matrices")
-    clouds = _cells(variables["DataCell"], source)
+    clouds = _clouds(variables, source)
     visible = _cells(variables["VisVecCell"], source) if "VisVecCell" in variables else None
     if visible is not None and len(visible) != len(clouds):
         raise FormatError(source, None, f"{len(clouds)} clouds and {len(visible)} visibilities", "expected as many")
     specimens = []
-    for t, cell in enumerate(clouds):
-        points = _points(cell, f"DataCell{{{t + 1}}}", source)
+    for t, points in enumerate(clouds):
         if visible is not None:
             points[~_seen(visible[t], len(points), f"VisVecCell{{{t + 1}}}", source)] = np.nan
         specimens.append(Specimen(f"{reading.name}_{t + 1}", points, counted(len(points))))
     return Contents(tuple(specimens), labelled=False)
+
+
+def hidden_points(data: bytes, source: str) -> list[Array] | None:  # each (k, d)
+    """Points to test on, beside the clouds: ``LostDataCell`` (1 x n, each d x k); None where there are none."""
+    variables = _variables(data, source)
+    return _points_of(variables["LostDataCell"], "LostDataCell", source) if "LostDataCell" in variables else None
+
+
+def _clouds(variables: dict[str, Matrix], source: str) -> list[Array]:  # each (m, d)
+    if "DataCell" in variables:
+        return _points_of(variables["DataCell"], "DataCell", source)
+    images = (variables["Corresp"].fields or {}).get("ptsImg") if "Corresp" in variables else None
+    if images is not None:
+        return [points[:, :2] for points in _points_of(images, "ptsImg", source)]
+    found = f"there is no DataCell, only {', '.join(sorted(variables))[:80] or 'nothing'}"
+    raise FormatError(source, None, found, "expected a cell array, 1 x n, of d x m matrices")
+
+
+def _points_of(matrix: Matrix, name: str, source: str) -> list[Array]:
+    return [_points(cell, f"{name}{{{t + 1}}}", source) for t, cell in enumerate(_cells(matrix, source))]
 
 
 def _variables(data: bytes, source: str) -> dict[str, Matrix]:
@@ -152,28 +171,43 @@ def _matrix(stream: Stream, depth: int) -> Matrix | None:
     if len(flags) != 2 or len(shape) < 2 or min(shape) < 0:
         raise stream.broken("a matrix without flags or size")
     kind, word = int(flags[0]) & 0xFF, int(flags[0])
-    if kind == CELL and depth == 0:
+    if kind == CELL and depth < 2:
         if prod(shape) > len(stream.data):
             raise stream.broken(f"{prod(shape)} cells in {len(stream.data)} bytes")
         cells = [_matrix(stream.inside(stream.element().data), depth + 1) for _ in range(prod(shape))]
-        if any(cell is None for cell in cells):
-            raise stream.broken(f"a cell of {name[:40]!r} is no full, real matrix")
-        return Matrix(name, shape, [cell for cell in cells if cell is not None], None)
+        return Matrix(name, shape, cells=cells)
+    if kind == STRUCT and depth == 0 and prod(shape) == 1:
+        return Matrix(name, shape, fields=_fields(stream))
     if kind not in NUMERIC or word & COMPLEX:
         return None
     numbers = stream.numbers(stream.element())
     if len(numbers) != prod(shape):
         raise stream.broken(f"{len(numbers)} numbers in a matrix of {' x '.join(map(str, shape))}")
-    return Matrix(name, shape, None, numbers)
+    return Matrix(name, shape, numbers=numbers)
 
 
-def _cells(matrix: Matrix, source: str) -> list[Matrix]:
+def _fields(stream: Stream) -> dict[str, Matrix]:
+    length = stream.numbers(stream.element())
+    names = stream.element().data
+    if len(length) != 1 or not 0 < length[0] <= max(len(names), 1) or len(names) % int(length[0]):
+        raise stream.broken("a struct without names of its fields")
+    fields = {}
+    for at in range(0, len(names), int(length[0])):
+        field = _matrix(stream.inside(stream.element().data), depth=1)
+        if field is not None:
+            fields[names[at : at + int(length[0])].split(b"\0")[0].decode("latin-1")] = field
+    return fields
+
+
+def _cells(matrix: Matrix, source: str) -> list[Matrix | None]:
     if matrix.cells is None or len(matrix.shape) != 2 or 1 not in matrix.shape:
         raise FormatError(source, None, f"{matrix.name} is no row of cells", "expected a cell array, 1 x n")
     return matrix.cells
 
 
-def _points(cell: Matrix, name: str, source: str) -> Array:  # (m, d)
+def _points(cell: Matrix | None, name: str, source: str) -> Array:  # (m, d)
+    if cell is None:
+        raise FormatError(source, None, f"{name} is no full, real matrix", "expected a matrix, 2 x m or 3 x m")
     size = " x ".join(map(str, cell.shape))
     if cell.numbers is None or len(cell.shape) != 2 or cell.shape[0] not in (2, 3):
         raise FormatError(source, None, f"{name} is {size}", "expected a matrix, 2 x m or 3 x m")
@@ -182,8 +216,8 @@ def _points(cell: Matrix, name: str, source: str) -> Array:  # (m, d)
     return points
 
 
-def _seen(cell: Matrix, count: int, name: str, source: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    if cell.numbers is None or len(cell.numbers) != count or not np.isin(cell.numbers, (0, 1)).all():
+def _seen(cell: Matrix | None, count: int, name: str, source: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if cell is None or cell.numbers is None or len(cell.numbers) != count or not np.isin(cell.numbers, (0, 1)).all():
         raise FormatError(source, None, f"{name} does not fit its cloud", f"expected {count} numbers, 0 or 1")
     return cell.numbers == 1
 
