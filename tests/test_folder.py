@@ -31,8 +31,8 @@ from kernelgpa import (
     selection,
     uncertainty,
 )
-from kernelgpa import folder as folders
 from kernelgpa.folder import About
+from kernelgpa.io import whole as folders
 from kernelgpa.io.npz import arrays_in, packed
 from kernelgpa.kernels import Gaussian
 

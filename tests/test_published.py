@@ -57,7 +57,7 @@ def test_clouds_of_plain_text(tmp_path):
     for t, cloud in enumerate(points):
         np.savetxt(folder / f"cloud{t}.txt", cloud, fmt="%.17g")  # cloud10 comes after cloud9
     np.testing.assert_array_equal(only(tmp_path).points, points)
-    assert only(tmp_path).name == "SemisyntheticLiver"
+    assert only(tmp_path).name == "data-SemisyntheticLiver"
     (folder / "cloud3.txt").write_text("1 2 3\n1 2\n")
     with pytest.raises(FormatError, match=r"cloud3\.txt, line 2: found 2 numbers; expected 3"):
         data_in(tmp_path)
@@ -124,8 +124,8 @@ def test_data_of_the_user_go_through_the_same_methods(tmp_path):
     np.savez(tmp_path / "faces.npz", vertices=clouds(n=5, m=40))
     (tmp_path / "notes.txt").write_text("nothing to read here")
     (tmp_path / "again").symlink_to(tmp_path)  # a loop
-    first, second, rest = published.run(tmp_path)
-    assert [first.name, second.name] == ["faces", "handbag"]
+    first, second, rest = published.run(published.found_in(tmp_path))
+    assert [first.name, second.name] == ["data-faces", "data-handbag"]
     assert np.isfinite([values for _, values in second.tables[0].rows]).all()
     row = second.tables[0].row("sensor error, median")
     assert row["kernel"] < row["rigid"]
@@ -133,16 +133,36 @@ def test_data_of_the_user_go_through_the_same_methods(tmp_path):
     assert len([line for line in rest.notes if line.startswith("not here:")]) == len(KNOWN)
 
 
+def test_what_cannot_be_read_or_registered_is_told_and_stops_nothing(tmp_path):
+    np.savez(tmp_path / "good.npz", vertices=clouds(n=4, m=40))
+    np.savez(tmp_path / "few.npz", points=clouds(n=4, m=8))
+    np.savez(tmp_path / "text.npz", vertices=np.full((2, 30, 3), "a"))
+    np.savez(tmp_path / "holes.npz", vertices=clouds(n=4, m=40, hidden=0.2))
+    np.savez(tmp_path / "weighted.npz", points=clouds(), weights=np.full((4, 30), 0.5))
+    untied = clouds(n=2)
+    untied[0, :15], untied[1, 15:] = np.nan, np.nan
+    np.savez(tmp_path / "untied.npz", points=untied)
+    (tmp_path / "sub").mkdir()
+    np.savez(tmp_path / "sub" / "good.npz", vertices=clouds(n=4, m=40))
+    outcomes = {one.name: one for one in published.run(published.found_in(tmp_path))}
+    assert {"data-good", "data-good-2", "data-few", "data-untied", "data"} == set(outcomes)
+    assert outcomes["data-untied"].about.startswith("Not registered: ")
+    assert "8 folds" in outcomes["data-few"].tables[0].title
+    notes = " ".join(outcomes["data"].notes)
+    for reason in ("2 x 30 x 3 of <U1", "values that are no numbers", "it has weights"):
+        assert reason in notes
+
+
 def test_a_folder_without_data_says_where_they_are_published(tmp_path):
     for folder in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(FormatError, match=r"published as handBag/correspData2D/GT/Corresp\.mat \(handbag_v1p0 at"):
-            published.run(folder)
+            published.found_in(folder)
 
 
 def test_the_real_faces_order_the_methods_as_the_paper_does():
     if not (SHARED / "data" / "faces.npz").exists():
         pytest.skip("the real faces are not beside this checkout")
-    faces = next(one for one in data_in(SHARED / "data").data if one.name == "faces")
+    faces = next(one for one in data_in(SHARED / "data").data if one.name == "data-faces")
     each, table = published.of_data(faces).tables
     mean = table.row("all: mean")
     assert mean["kernel"] < mean["thin-plate"] < mean["affine"] < mean["rigid"]

@@ -35,6 +35,7 @@ from .scene import Scene, open_scene
 from .threads import blas_threads_for, jobs, require_jobs
 from .ties import require_tied, surely_tied
 
+FAR = 3.0  # times the median distance of the clouds from the map after rigid motions: longer residuals count alike
 REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
 
 Folds = int | str | Sequence[Iterable[Any]]
@@ -66,10 +67,14 @@ class CrossValidation:
 
     @property
     def sensor_rms(self) -> float:
-        """Root mean square of the residuals, each counted by its weight: the score to tune by."""
-        squares = np.sum(self.residuals**2, axis=2)
+        """Root mean square of the residuals, each counted by its weight in the fit."""
+        return self.rms_of(self.weights, np.inf)
+
+    def rms_of(self, weights: Array, limit: float) -> float:  # (n, m)
+        """The same by other weights, with no residual counted as longer than ``limit``."""
+        squares = np.minimum(np.sum(self.residuals**2, axis=2), limit**2)
         tested = ~np.isnan(squares)
-        return float(np.sqrt(self.weights[tested] @ squares[tested] / self.weights[tested].sum()))
+        return float(np.sqrt(weights[tested] @ squares[tested] / weights[tested].sum()))
 
 
 def cross_validate(
@@ -188,7 +193,7 @@ class Trial:
 
     model: str  # the estimator's name
     settings: dict[str, Any]
-    sensor_rms: float
+    sensor_rms: float  # the score; where robust fits are tried, no residual counts as longer than a common limit
     consistency: float
     cve: float
     seconds: float
@@ -242,6 +247,10 @@ def tune(
 ) -> Tuning:
     """The settings with the least held-out sensor-frame error, coarse to fine.
 
+    Where robust fits are tried, every observation counts by the weight that it was given, and none by more than a limit
+    that is the same for all settings.  By the weights of the fits stiff warps would win: they set aside what truly
+    deforms, and agree about the rest.
+
     What settings have in common is computed once: the scene for all, the kernel matrices or features of the
     clouds for all values of ``smoothing``.
 
@@ -261,6 +270,7 @@ def tune(
     with blas_threads_for(len(observations.landmarks)):
         scene = open_scene(observations, any(base.sizes_differ for base, _ in searches))
         tested = _tested(folds, scene)
+        limit = _far(scene) if any(_robust(*search) for search in searches) else None
         trials: list[tuple[GPA, Trial]] = []
         waiting = [(base, settings) for base, values in searches for settings in _combinations(values)]
         for round_ in range(int(rounds) + 1):
@@ -270,7 +280,7 @@ def tune(
                 waiting = [(base, settings) for settings in _between(base, best.settings, tried)]
             total = len(trials) + len(waiting)
             for base, trial in tracked(
-                _trials(waiting, scene, tested, n_jobs), f"settings, round {round_}", len(waiting)
+                _trials(waiting, scene, tested, limit, n_jobs), f"settings, round {round_}", len(waiting)
             ):
                 trials.append((base, trial))
                 if progress is not None:
@@ -284,6 +294,27 @@ def tune(
         fitted = clone(base).set_params(**best.settings)
         fitted.fit_scene(scene, fitted.prepare(scene))
     return Tuning(fitted, [trial for _, trial in trials])
+
+
+def _robust(base: GPA, values: Mapping[str, Sequence[Any]]) -> bool:
+    return any(one is not None for one in values.get("robust", [base.get_params().get("robust")]))
+
+
+def _far(scene: Scene) -> float:
+    """A residual that is as bad as any: a few times what deformation leaves of the rigid registration."""
+    start, places = scene.start.gauge, scene.core
+    apart = [
+        np.linalg.norm(cloud.points @ rotation.T + shift - start.map[cloud.seen], axis=1)
+        for cloud, rotation, shift in zip(places.clouds, start.rotations, start.translations, strict=True)
+    ]
+    return FAR * float(np.median(np.concatenate(apart)))
+
+
+def _given(scene: Scene) -> Array:  # (n, m)
+    """The weights of the observations as they were given; 0 where a cloud or landmark takes no part."""
+    given = np.zeros((len(scene.observations.clouds), len(scene.observations.landmarks)))
+    given[np.ix_(scene.part, scene.landmarks)] = scene.core.weights
+    return given
 
 
 def _searches(estimator: GPA | None, grid: Any) -> list[Search]:
@@ -351,11 +382,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _trials(
-    waiting: Sequence[tuple[GPA, dict[str, Any]]], scene: Scene, folds: Sequence[IndexArray], n_jobs: int | None
+    waiting: Sequence[tuple[GPA, dict[str, Any]]],
+    scene: Scene,
+    folds: Sequence[IndexArray],
+    limit: float | None,
+    n_jobs: int | None,
 ) -> Iterator[tuple[GPA, Trial]]:
     """Every setting tried; those that differ in smoothing alone go together and share what their clouds compute."""
     groups = [list(group) for _, group in groupby(waiting, key=lambda pair: (id(pair[0]), _but_smoothing(pair[1])))]
-    tasks = (delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds) for group in groups)
+    tasks = (delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds, limit) for group in groups)
     try:
         done = Parallel(n_jobs=jobs(n_jobs, len(groups)), return_as="generator")(tasks)
         for group, trials in zip(groups, done, strict=True):
@@ -376,14 +411,16 @@ def _but_smoothing(settings: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in settings.items() if name != "smoothing"]
 
 
-def _group(base: GPA, several: list[dict[str, Any]], scene: Scene, folds: Sequence[IndexArray]) -> list[Trial]:
+def _group(
+    base: GPA, several: list[dict[str, Any]], scene: Scene, folds: Sequence[IndexArray], limit: float | None
+) -> list[Trial]:
     """Settings that differ in smoothing alone."""
     with blas_threads_for(len(scene.observations.landmarks)):
         try:
             prepared = clone(base).set_params(**several[0]).prepare(scene)
         except KernelGPAError as error:  # one setting that cannot be computed does not end the search
             return [_failed(base, settings, error, 0.0) for settings in several]
-        return [_trial(base, settings, scene, prepared, folds) for settings in several]
+        return [_trial(base, settings, scene, prepared, folds, limit) for settings in several]
 
 
 def _trial(
@@ -392,6 +429,7 @@ def _trial(
     scene: Scene,
     prepared: Prepared,
     folds: Sequence[IndexArray],
+    limit: float | None,
 ) -> Trial:
     begun = time.perf_counter()
     try:
@@ -400,12 +438,13 @@ def _trial(
             result = _validated(clone(base).set_params(**settings), scene, prepared, folds, None)
     except KernelGPAError as error:
         return _failed(base, settings, error, time.perf_counter() - begun)
-    if np.isnan(result.sensor_rms):  # which would win every comparison
+    rms = result.sensor_rms if limit is None else result.rms_of(_given(scene), limit)
+    if np.isnan(rms):  # which would win every comparison
         lost = NumericalFailure("the warps flatten space or leave double precision")
         return _failed(base, settings, lost, time.perf_counter() - begun)
     disagreement = result.consistency
     mean = float(np.mean(disagreement[~np.isnan(disagreement)]))
-    return Trial(type(base).__name__, settings, result.sensor_rms, mean, result.cve, time.perf_counter() - begun)
+    return Trial(type(base).__name__, settings, rms, mean, result.cve, time.perf_counter() - begun)
 
 
 def _failed(base: GPA, settings: dict[str, Any], error: KernelGPAError, seconds: float) -> Trial:

@@ -10,7 +10,7 @@ import typer
 
 from ..experiments import EXPERIMENTS
 from ..experiments import reproduce as run
-from .common import AsJson, Verbose, app, print_json, spoken_warnings
+from .common import AsJson, Verbose, app, print_json, printable, spoken_warnings
 
 Experiment = StrEnum("Experiment", [*EXPERIMENTS, "all"])  # type: ignore[misc]
 
@@ -48,5 +48,7 @@ def reproduce(
         return
     for outcome in outcomes:
         for claim in outcome.claims:
-            typer.echo(str(claim))
+            typer.echo(printable(str(claim)))
+        for note in outcome.notes:
+            typer.echo(printable(note))
     typer.echo(f"page: {page}")

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from ..io.npz import arrays_in
 from ..io.surfaces import decoded
 
 T = TypeVar("T")
+LARGEST = 2e9  # bytes of a file
 RUG_FRAMES, RUG_STEP, RUG_SCALE = 600, 3, 100.0  # as the authors use it: every third of the first frames, times 100
 
 
@@ -98,8 +99,8 @@ class Folder:
 
 
 def _names(name: str) -> Iterator[str]:
-    """The name as it may stand in the name of a file, then the same counted."""
-    name = re.sub(r"[^\w.-]+", "_", name)[:60] or "data"
+    """The name as it may stand in the name of a file, apart from those of the experiments; then the same counted."""
+    name = "data-" + re.sub(r"[^\w.-]+", "_", name)[:60]
     yield name
     yield from (f"{name}-{k}" for k in range(2, 10**6))
 
@@ -148,6 +149,8 @@ def _add_plain_text(found: Folder, directory: Path, files: list[str]) -> list[st
 def _add(found: Folder, path: Path, read: Callable[[T], Data], given: T) -> None:
     """What cannot be read may be something else than clouds; it is told, not fatal."""
     try:
+        if path.exists() and path.stat().st_size > LARGEST:
+            raise FormatError(path, None, f"it has {path.stat().st_size / 1e9:.0f} GB", "expected less than 2")
         found.add(path, read(given))
     except (KernelGPAError, OSError) as problem:
         found.unread.append(str(problem))
@@ -215,15 +218,28 @@ def _of_file(path: Path) -> Data:
     suffix = suffix_of(path)
     if suffix == ".npz":
         surfaces = arrays_in(path.read_bytes(), str(path), ["vertices"]).get("vertices")
-        if surfaces is not None and surfaces.ndim == 3:
-            return Data(path.stem, np.empty(0), surfaces.astype(np.float64), surfaces=True)
-    points = read_clouds([path]).observations.points
+        if surfaces is not None:
+            return Data(path.stem, np.empty(0), _surfaces(surfaces, path), surfaces=True)
+    read = read_clouds([path])
+    points = read.observations.points
+    if (read.weights[~np.isnan(read.points[:, :, 0])] != 1).any():
+        raise FormatError(path, None, "it has weights, which the paper's methods do not know", "leave them out")
     test = hidden_points(path.read_bytes(), str(path)) if suffix == ".mat" else None
     if test is None:
         return Data(path.stem, points)
     if len(test) != len(points) or len({one.shape for one in test}) != 1:
         raise FormatError(path, None, "LostDataCell does not fit DataCell", "expected a d x k matrix for each cloud")
     return Data(path.stem, points, np.stack(test))
+
+
+def _surfaces(found: np.ndarray[Any, np.dtype[Any]], path: Path) -> Array:
+    """Surfaces in correspondence, complete and finite."""
+    shape = " x ".join(map(str, found.shape))
+    if found.dtype.kind not in "fiu" or found.ndim != 3 or len(found) < 2 or found.shape[2] not in (2, 3):
+        raise FormatError(path, None, f"vertices is {shape} of {found.dtype}", "expected n x v x 3 numbers, n >= 2")
+    if not np.isfinite(found).all():
+        raise FormatError(path, None, "vertices has values that are no numbers", "expected complete surfaces")
+    return found.astype(np.float64)
 
 
 def _of_files(paths: list[Path]) -> Data:

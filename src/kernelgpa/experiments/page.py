@@ -10,9 +10,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from ..io.files import write_bytes
-from .common import Claim, Outcome, Table, shown
+from ..errors import InvalidSetting
+from ..io.whole import write_folder
+from .tables import Claim, Outcome, Picture, Table, shown
 
+PAGE = "index.html"
+MARK = '<meta name="generator" content="kernelgpa reproduce">'
+WRITTEN = (".html", ".csv", ".md", ".png", ".pdf")
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --good: #1a7f37; --bad: #b35900; }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
@@ -22,6 +26,8 @@ th, td { padding: .25rem .75rem; border-bottom: 1px solid var(--line); text-alig
 th:first-child, td:first-child { text-align: left; } td.best { font-weight: 700; background: var(--soft); }
 li.holds::marker { content: "\\2713  "; color: var(--good); }
 li.fails::marker { content: "\\2717  "; color: var(--bad); }
+figure { margin: 1.5rem 0; } figcaption, .note, dd { color: color-mix(in srgb, currentColor 75%, transparent); }
+.note { font-family: ui-monospace, monospace; font-size: .85em; margin: .2rem 0; } dt { font-weight: 600; }
 img { max-width: 100%; background: white; } @media print { h2 { break-before: page; } }
 """
 PUBLISHED = (
@@ -29,21 +35,41 @@ PUBLISHED = (
     "can be compared and the numbers cannot. Bai, Wu and Bartoli, KernelGPA, IJRR 2023, doi 10.1177/02783649231195380, "
     "has them."
 )
+WORDS = {
+    "rigid, affine, thin-plate, kernel": "the paper's methods in its own form; kernel (0.25, 0.1) is bandwidth "
+    "0.25, as a share of the mean distance of landmarks, and smoothing 0.1",
+    "default": "this project's faithful map with the same settings",
+    "tuned": "the family and settings with the least error on landmarks left out, robust where that lowers it",
+    "disagreement": "how far the clouds' images of a test point lie from their mean, in the map",
+    "sensor error": "the same in the cloud's own frame, which a shrinking map cannot lower",
+    "map error": "how far the map's landmarks lie from the true ones after the best rigid motion",
+}
+
+
+def require_replaceable(folder: Path) -> None:
+    """A page may replace a page with its tables, or fill an empty folder, and nothing else."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidSetting(f"{folder} is a file; give a folder that is new, or that holds such a page")
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    other = [name for name in names if Path(name).suffix not in WRITTEN]
+    if names and (other or PAGE not in names or MARK.encode() not in (folder / PAGE).read_bytes()):
+        raise InvalidSetting(f"{folder} holds other things than a page of experiments ({names[0]}); give a new folder")
 
 
 def write(outcomes: Sequence[Outcome], folder: Path, command: str) -> Path:
-    """All files; returned is the page."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """All files, in place of those of an earlier run; returned is the page."""
+    folder = folder.resolve()  # a link stays a link
+    require_replaceable(folder)
+    files = {PAGE: html(outcomes, command).encode()}
     for outcome in outcomes:
         for table in outcome.tables:
-            write_bytes(folder / f"{table.name}.csv", table.to_csv().encode())
-            write_bytes(folder / f"{table.name}.md", table.to_markdown().encode())
-        for name, figure in outcome.figures.items():
+            files[f"{table.name}.csv"] = table.to_csv().encode()
+            files[f"{table.name}.md"] = table.to_markdown().encode()
+        for name, picture in outcome.figures.items():
             for kind in ("png", "pdf"):
-                write_bytes(folder / f"{outcome.name}-{name}.{kind}", drawn(figure, kind))
-    page = folder / "index.html"
-    write_bytes(page, html(outcomes, command).encode())
-    return page
+                files[f"{outcome.name}-{name}.{kind}"] = drawn(picture.figure, kind)
+    write_folder(folder, files)
+    return folder / PAGE
 
 
 def drawn(figure: Figure, kind: str) -> bytes:
@@ -60,19 +86,27 @@ def html(outcomes: Sequence[Outcome], command: str) -> str:
         f"<p><code>{escape(command)}</code></p>",
         f"<p>{escape(PUBLISHED)}</p>",
     ]
+    parts.append(
+        f"<dl>{''.join(f'<dt>{escape(word)}</dt><dd>{escape(text)}</dd>' for word, text in WORDS.items())}</dl>"
+    )
     parts.append(_counts(outcomes))
     for outcome in outcomes:
         parts.append(f"<h2>{escape(outcome.title)}</h2><p>{escape(outcome.about)}</p>")
-        parts += [f"<p>{escape(note)}</p>" for note in outcome.notes]
         parts += [_table(table) for table in outcome.tables]
+        parts += [f'<p class="note">{escape(note)}</p>' for note in outcome.notes]
         parts.append(_claims(outcome.claims))
-        for name, figure in outcome.figures.items():
-            picture = base64.b64encode(drawn(figure, "png")).decode()
-            parts.append(f'<p><img alt="{escape(name)}" src="data:image/png;base64,{picture}"></p>')
+        parts += [_picture(picture) for picture in outcome.figures.values()]
     body = "\n".join(parts)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>kernelgpa: experiments</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
+        f"{MARK}<title>kernelgpa: experiments</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
+    )
+
+
+def _picture(picture: Picture) -> str:
+    data, caption = base64.b64encode(drawn(picture.figure, "png")).decode(), escape(picture.caption)
+    return (
+        f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
     )
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from .. import metrics, selection
-from ..errors import FormatError
+from ..errors import FormatError, KernelGPAError
 from ..frames import Array, farthest_points
 from ..progress import tracked
 from . import ct
-from .common import COLUMNS, FOLDS, Outcome, Table, claims_of_ours, fitted, quiet, score, scored_table
 from .layouts import KNOWN, Data, Folder, data_in, seen_by
+from .scoring import COLUMNS, FOLDS, chosen, claims_of_ours, fitted, quiet, score, scored_table
+from .tables import Outcome, Table
 
 LANDMARKS = 326  # of surfaces and dense clouds
 DENSE = 1000  # points, above which a cloud that is seen everywhere is thinned
@@ -27,14 +28,19 @@ THIN_PLATE = {2: 10.0, 3: 0.01}  # the authors' smoothing by dimension
 PUBLISHED = "the authors' data are published as " + "; ".join(f"{one.file} ({one.archive})" for one in KNOWN)
 
 
-def run(folder: Path) -> list[Outcome]:
-    """One outcome a data set."""
+def found_in(folder: Path) -> Folder:
+    """The data of a folder; an error where there are none."""
     if not folder.is_dir():
         raise FormatError(folder, None, "there is no such folder", PUBLISHED)
     found = data_in(folder)
     if not found.data:
         raise FormatError(folder, None, "no file in it holds two clouds or more", PUBLISHED)
-    outcomes = [of_data(one) for one in tracked(found.data, "data sets", len(found.data))]
+    return found
+
+
+def run(found: Folder) -> list[Outcome]:
+    """One outcome a data set."""
+    outcomes = [attempted(one) for one in tracked(found.data, "data sets", len(found.data))]
     return [*outcomes, _not_here(found)]
 
 
@@ -44,6 +50,14 @@ def _not_here(found: Folder) -> Outcome:
     lines += [f"not here: {one.file} ({one.title}: {one.archive})" for one in found.missing()]
     about = "Files that hold no clouds, and published data that are not in the folder."
     return Outcome("data", "Your data: what was not read", about, [], [], {}, lines)
+
+
+def attempted(data: Data) -> Outcome:
+    """Data on which the methods fail leave a note, not an end of everything."""
+    try:
+        return of_data(data)
+    except KernelGPAError as problem:
+        return Outcome(data.name, f"Your data: {data.name}", f"Not registered: {problem}", [], [], {})
 
 
 def of_data(data: Data) -> Outcome:
@@ -77,8 +91,8 @@ def _settings(name: str, dimension: int) -> tuple[float, float, float]:
 
 def _of_surfaces(name: str, surfaces: Array) -> Outcome:
     """Some vertices are landmarks and all are test points."""
-    chosen = farthest_points(surfaces[0], LANDMARKS)
-    models = fitted(surfaces[:, chosen], *_settings(name, surfaces.shape[2]))
+    landmarks = farthest_points(surfaces[0], LANDMARKS)
+    models = fitted(surfaces[:, landmarks], *_settings(name, surfaces.shape[2]))
     each = Table(f"{name}-each", "distance of each surface from the mean map", "units of the file", COLUMNS)
     apart = {}
     for column in COLUMNS:
@@ -88,8 +102,8 @@ def _of_surfaces(name: str, surfaces: Array) -> Outcome:
         each.add(f"surface {t + 1}", [float(np.sqrt(np.mean(apart[column][t] ** 2))) for column in COLUMNS])
     scores = {column: score(models[column], surfaces) for column in COLUMNS}
     table = scored_table(name, "disagreement on all vertices", {"all": scores}, "units of the file")
-    about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(chosen)} of them landmarks."
-    return Outcome(name, f"Your data: {name}", about, [each, table], claims_of_ours(table), {})
+    about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(landmarks)} of them landmarks."
+    return Outcome(name, f"Your data: {name}", about, [each, table], claims_of_ours(table), {}, [chosen(models, "all")])
 
 
 def _of_tests(name: str, points: Array, test: Array) -> Outcome:
@@ -97,28 +111,31 @@ def _of_tests(name: str, points: Array, test: Array) -> Outcome:
     scores = {column: score(models[column], test) for column in COLUMNS}
     table = scored_table(name, "disagreement on the test points", {"all": scores}, "units of the file")
     about = f"{len(points)} clouds of {points.shape[1]} landmarks and {test.shape[1]} test points."
-    return Outcome(name, f"Your data: {name}", about, [table], claims_of_ours(table), {})
+    return Outcome(name, f"Your data: {name}", about, [table], claims_of_ours(table), {}, [chosen(models, "all")])
 
 
 def _of_categories(name: str, points: Array) -> Outcome:
     """As in the experiment on CT: landmarks that so many clouds see, the others as test points."""
-    scores = {f"seen in {count}": one for count, one in ct.by_category(points, seen_by(points), points).items()}
+    found = ct.by_category(points, seen_by(points), points)
+    scores = {f"seen in {count}": one for count, (one, _) in found.items()}
     title = "disagreement on the landmarks of the other categories"
     table = scored_table(name, title, scores, "units of the file")
     about = f"{len(points)} clouds of {points.shape[1]} landmarks, by the number of clouds that see them."
-    return Outcome(name, f"Your data: {name}", about, [table], [*ct.claims(table), *claims_of_ours(table)], {})
+    notes = [chosen(models, f"seen in {count}") for count, (_, models) in found.items()]
+    return Outcome(name, f"Your data: {name}", about, [table], [*ct.claims(table), *claims_of_ours(table)], {}, notes)
 
 
 def _of_landmarks(name: str, points: Array) -> Outcome:
     models = fitted(points, *_settings(name, points.shape[2]))
-    table = Table(name, f"landmarks left out, {FOLDS} folds", "units of the file", COLUMNS)
+    folds = min(FOLDS, points.shape[1])
+    table = Table(name, f"landmarks left out, {folds} folds", "units of the file", COLUMNS)
     left_out, errors = [], []
     for column in COLUMNS:
         with quiet():
-            found = selection.cross_validate(models[column], points, folds=FOLDS)
+            found = selection.cross_validate(models[column], points, folds=folds)
         left_out.append(float(np.nanmedian(np.linalg.norm(found.residuals, axis=2))))
         errors.append(found.cve)
     table.add("sensor error, median", left_out)
     table.add("the paper's cross-validation error", errors)
     about = f"{points.shape[0]} clouds of {points.shape[1]} landmarks in {points.shape[2]}D."
-    return Outcome(name, f"Your data: {name}", about, [table], claims_of_ours(table), {})
+    return Outcome(name, f"Your data: {name}", about, [table], claims_of_ours(table), {}, [chosen(models, "all")])

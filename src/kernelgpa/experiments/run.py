@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import InvalidSetting
 from ..progress import tracked
 from . import ct, face, liver, published, scales
-from .common import Outcome
-from .page import write
+from .page import require_replaceable, write
+from .tables import Outcome
 
 EXPERIMENTS: dict[str, Callable[[bool, int], Outcome]] = {
     "liver": liver.run,
@@ -30,8 +31,11 @@ def reproduce(
     for name in wanted:
         if name not in EXPERIMENTS:
             raise InvalidSetting(f"experiment {name!r} is unknown; use all, or some of {', '.join(EXPERIMENTS)}")
+    require_replaceable(output)  # this and the data before what takes minutes
+    found = None if data is None else published.found_in(data)
     outcomes = [EXPERIMENTS[name](quick, seed) for name in tracked(wanted, "experiments", len(wanted))]
-    if data is not None:
-        outcomes += published.run(data)
-    command = f"kernelgpa reproduce {' '.join(names)}{' --quick' if quick else ''} --seed {seed}"
+    if found is not None:
+        outcomes += published.run(found)
+    options = ["--quick"] * quick + ([] if data is None else ["--data", data.name]) + ["--seed", str(seed)]
+    command = shlex.join(["kernelgpa", "reproduce", *names, *options, "-o", output.name])
     return write(outcomes, output, command), outcomes

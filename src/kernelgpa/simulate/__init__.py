@@ -1,6 +1,6 @@
 """Seeded scenes with the truth returned."""
 
-from .ct import Scans, ct, lungs_mesh
+from .ct import SEEN_IN, Scans, ct, lungs_mesh
 from .face import Faces, face, head_mesh
 from .liver import liver, liver_mesh
 from .mismatch import exchanged
@@ -8,6 +8,7 @@ from .sheet import Views, sheet, sheet_mesh
 from .simulation import Simulation
 
 __all__ = [
+    "SEEN_IN",
     "Faces",
     "Scans",
     "Simulation",

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..errors import InvalidSetting
 
+LARGEST = 1e100  # beyond which squares overflow
+
 
 def require_share(name: str, value: float) -> None:
     if not (isinstance(value, Real) and 0 <= value < 1):
@@ -15,7 +17,7 @@ def require_share(name: str, value: float) -> None:
 
 
 def require_amount(name: str, value: float, unit: str = "mm", most: float = np.inf) -> None:
-    if not (isinstance(value, Real) and np.isfinite(value) and 0 <= value <= most):
+    if not (isinstance(value, Real) and 0 <= value <= min(most, LARGEST)):
         limit = "0 or more" if most == np.inf else f"from 0 to {most:g}"
         raise InvalidSetting(f"{name} is {value!r}; expected {limit}{unit and ' ' + unit}")
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from ..errors import InvalidSetting
 from ..frames import Array, IndexArray, farthest_points
-from .checks import require_amount, require_counts, require_share, require_whole
+from .checks import LARGEST, require_amount, require_counts, require_share, require_whole
 from .closed import even_sphere, require_closed, sphere_faces
 from .fields import length_of, smooth_field
 from .poses import circle
-from .simulation import Simulation, measured, seen_from
+from .simulation import Simulation, at_rest, measured, seen_from
 
 LENGTH = 200.0  # mm
 HANDLES = 6
@@ -58,7 +58,7 @@ def liver(
         needs libigl (the extra ``simulate``).
     mesh : the vertices, in mm, and faces of another closed surface to take instead of ``liver_mesh(vertices)``.
     """
-    if deformation not in DEFORMATIONS:
+    if not isinstance(deformation, str) or deformation not in DEFORMATIONS:
         raise InvalidSetting(f"deformation is {deformation!r}; expected one of {', '.join(DEFORMATIONS)}")
     require_share("hidden", hidden)
     require_amount("bend", bend)
@@ -70,7 +70,9 @@ def liver(
     template, faces = liver_mesh(vertices) if given is None else given
     rng = np.random.default_rng(seed)
     chosen = farthest_points(template, landmarks)
-    deformed = np.stack([DEFORMATIONS[deformation](template, faces, bend, rng) for _ in range(clouds)])
+    deformed = at_rest(
+        np.stack([DEFORMATIONS[deformation](template, faces, bend, rng) for _ in range(clouds)]), template
+    )
     rotations, places = circle(clouds, radius=1.5 * length_of(template))
     translations = places + (0.0 if given is None else template.mean(axis=0))
     surfaces = seen_from(deformed, rotations, translations)
@@ -85,6 +87,10 @@ def _as_mesh(mesh: tuple[npt.ArrayLike, npt.ArrayLike]) -> tuple[Array, IndexArr
     except (TypeError, ValueError) as error:
         raise InvalidSetting(f"mesh is no pair of vertices (v, 3) and faces (f, 3): {error}") from None
     require_closed(points, corners)
+    with np.errstate(over="ignore"):
+        extent = float(np.linalg.norm(np.ptp(points, axis=0)))
+    if not np.abs(points).max() * np.finfo(float).eps * 1e3 < np.ptp(points, axis=0).min() <= extent < LARGEST:
+        raise InvalidSetting(f"mesh spans {np.ptp(points, axis=0)} mm; expected a body, about where the origin is")
     return points, corners.astype(np.intp)
 
 
@@ -99,12 +105,17 @@ def _as_rigidly_as_possible(points: Array, faces: IndexArray, pull: float, rng: 
         import igl
     except ImportError:
         raise InvalidSetting("deformation='arap' needs libigl; install kernelgpa[simulate]") from None
+    if len(points) <= HANDLES:
+        raise InvalidSetting(f"{len(points)} vertices; deformation='arap' pulls {HANDLES} and needs more")
     handles = rng.choice(len(points), HANDLES, replace=False)
     pulls = rng.standard_normal((HANDLES, 3))
     pulls *= pull / np.linalg.norm(pulls, axis=1, keepdims=True)
     data = igl.ARAPData()
     data.max_iter = ARAP_ITERATIONS
-    igl.arap_precomputation(points, faces.astype(np.int64), 3, handles.astype(np.int32), data)
+    try:
+        igl.arap_precomputation(points, faces.astype(np.int64), 3, handles.astype(np.int32), data)
+    except RuntimeError as error:
+        raise InvalidSetting(f"libigl cannot deform this mesh ({error}); expected one closed piece") from None
     return np.asarray(igl.arap_solve(points[handles] + pulls, data, points.copy()), dtype=np.float64)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..errors import InvalidSetting
 from ..frames import Array, BoolArray
+from .checks import require_amount, require_whole
 
 
 def exchanged(
@@ -14,8 +15,11 @@ def exchanged(
     seed: int = 0,
 ) -> tuple[Array, BoolArray]:  # the points, and (n, m) which are wrong
     """Points with a share of each cloud's observations exchanged among themselves."""
-    if not 0 <= share <= 1:
-        raise InvalidSetting(f"share is {share}; expected a share of the observations, 0 to 1")
+    require_amount("share", share, unit="", most=1.0)
+    require_whole("seed", seed)
+    points = np.asarray(points, dtype=np.float64)
+    if points.ndim != 3:
+        raise InvalidSetting(f"points has {points.ndim} axes; expected clouds x landmarks x coordinates")
     rng = np.random.default_rng(seed)
     points, wrong = points.copy(), np.zeros(points.shape[:2], dtype=bool)
     for t in range(len(points)):

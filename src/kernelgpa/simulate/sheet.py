@@ -14,6 +14,7 @@ first two coordinates of  R_t' (b - t_t)  (orthographic), b being the bent sheet
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -65,7 +66,7 @@ def sheet(
     require_amount("noise", noise)
     require_whole("seed", seed)
     _require_open(radius, tilt)
-    if not 0.5 <= spacing <= 50:
+    if not (isinstance(spacing, Real) and 0.5 <= spacing <= 50):
         raise InvalidSetting(f"spacing is {spacing!r}; expected from 0.5 to 50 mm")
     template, faces = sheet_mesh(spacing)
     require_counts(clouds, landmarks, len(template))
@@ -91,10 +92,10 @@ def rolled(flat: Array, axis: float, curvature: float) -> Array:  # (v, 2) -> (v
 
 def _require_open(radius: float, tilt: float) -> None:
     """No part of the sheet turns away from the camera."""
-    if not radius > 0:
+    if not (isinstance(radius, Real) and radius > 0):
         raise InvalidSetting(f"radius is {radius!r}; expected more than 0 mm")
     require_amount("tilt", tilt, unit="degrees")
-    steepest = np.degrees(np.hypot(WIDTH, HEIGHT) / 2 / radius) + tilt
+    steepest = np.degrees(np.hypot(WIDTH, HEIGHT) / 2 / float(radius)) + tilt
     if steepest > STEEPEST:
         raise InvalidSetting(
             f"radius {radius} mm and tilt {tilt} degrees turn parts of the sheet {steepest:.0f} degrees away from the "

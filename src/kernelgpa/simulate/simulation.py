@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import InvalidSetting
 from ..frames import Array, IndexArray
+from ..rotations import nearest
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,17 @@ class Simulation:
     translations: Array  # (n, d)
 
 
+def at_rest(bodies: Array, template: Array) -> Array:  # (n, v, d), (v, d) -> (n, v, d)
+    """The bodies moved rigidly to where they lie nearest to the template.
+
+    A deformation may turn and shift the body as a whole, which nobody can tell from a motion of the sensor; without
+    that the sensors' poses are the truth.
+    """
+    here, there = bodies.mean(axis=1, keepdims=True), template.mean(axis=0)
+    turns = nearest(np.einsum("vi,nvj->nij", template - there, bodies - here))
+    return (bodies - here) @ turns.transpose(0, 2, 1) + there
+
+
 def seen_from(
     bodies: Array,  # (n, v, d) in the world
     rotations: Array,  # (n, d, d)
@@ -43,6 +56,8 @@ def measured(
     rng: np.random.Generator,
 ) -> Array:  # (n, m, d)
     """The landmarks with noise, and NaN where they are hidden."""
+    if not np.isfinite(landmarks).all():
+        raise InvalidSetting("the scene has points that are no numbers; check the mesh, and how far it is bent")
     points = landmarks + noise * rng.standard_normal(landmarks.shape)
     points[rng.random(landmarks.shape[:2]) < hidden] = np.nan
     return points
