@@ -18,6 +18,7 @@ from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from .folder import load, save
 from .forecast import Forecast, forecast
 from .observations import Observations
+from .streaming import Measured, StreamingGPA
 from .uncertainty import Uncertainty, uncertainty
 from .version import __version__
 from .warps import Warp
@@ -34,10 +35,12 @@ __all__ = [
     "KernelGPA",
     "KernelGPAError",
     "KernelGPAWarning",
+    "Measured",
     "NotFitted",
     "NumericalFailure",
     "Observations",
     "RigidGPA",
+    "StreamingGPA",
     "Suspicion",
     "TooLarge",
     "Uncertainty",

@@ -120,20 +120,9 @@ class Observations:
         position = {landmark: j for j, landmark in enumerate(landmarks)}
         made, dimensions = [], []
         for t, (pair, name) in enumerate(zip(clouds, cloud_names, strict=True)):
-            points, resolution = _real(pair[0], f"cloud {name!r}")
-            if points.ndim != 2 or len(points) != len(ids[t]):
-                raise InvalidObservations(
-                    f"cloud {name!r}: points have shape {points.shape} and there are {len(ids[t])} ids; "
-                    "expected (landmarks, dimension) with one id a row"
-                )
-            _check_points(points[None], (name,), tuple(ids[t]))
-            visible = finite_rows(points)
-            given = None if weights is None else weights[t]
-            weight = _dense_weights(given, visible[None], (name,), tuple(ids[t]), f"cloud {name!r}: weights")[0]
-            keep = visible & (weight > 0)
-            seen = np.array([position[j] for j in ids[t]], dtype=np.intp)[keep]
-            made.append(_cloud(name, seen, points[keep], weight[keep], resolution))
-            dimensions.append(points.shape[1])
+            places = np.array([position[j] for j in ids[t]], dtype=np.intp)
+            made.append(cloud_of(pair[0], ids[t], name, None if weights is None else weights[t], places))
+            dimensions.append(made[-1].points.shape[1])
         _check_counts(len(made), *dimensions[:1])
         if len(set(dimensions)) > 1:
             t = next(t for t, d in enumerate(dimensions) if d != dimensions[0])
@@ -282,6 +271,28 @@ class Observations:
         indices = np.array([index_of(j, position, "landmark") for j in given], dtype=np.intp)
         refuse_repeats([self.landmarks[j] for j in indices], "landmark")
         return indices
+
+
+def cloud_of(
+    points: npt.ArrayLike,  # (s, d)
+    ids: Sequence[Name],
+    name: Name,
+    weights: npt.ArrayLike | None = None,  # (s,)
+    places: IndexArray | None = None,  # (s,) of the landmarks; None: in the order given
+) -> Cloud:
+    """One cloud, its points and weights checked; NaN and weight 0 are what it did not see."""
+    array, resolution = _real(points, f"cloud {name!r}")
+    if array.ndim != 2 or len(array) != len(ids):
+        raise InvalidObservations(
+            f"cloud {name!r}: points have shape {array.shape} and there are {len(ids)} ids; "
+            "expected (landmarks, dimension) with one id a row"
+        )
+    _check_points(array[None], (name,), tuple(ids))
+    visible = finite_rows(array)
+    weight = _dense_weights(weights, visible[None], (name,), tuple(ids), f"cloud {name!r}: weights")[0]
+    keep = visible & (weight > 0)
+    seen = np.arange(len(ids), dtype=np.intp) if places is None else places
+    return _cloud(name, seen[keep], array[keep], weight[keep], resolution)
 
 
 def as_observations(points: Any, weights: Any = None) -> Observations:

@@ -141,6 +141,18 @@ def hands(spectrum: Spectrum, observations: Observations) -> Hands:
     return Hands(np.flatnonzero(wrong & thick), np.flatnonzero(wrong & ~thick))
 
 
+def mirrored_onto(cloud: Cloud, places: Array) -> bool:  # (s, d)
+    """Whether a cloud fits given places as a mirror image and not by a rotation, by the rule of :func:`hands`."""
+    share = cloud.weights / cloud.weights.sum()
+    target = places - share @ places
+    pull = target.T @ (cloud.weights[:, None] * cloud.centred)
+    own, placed = (float(np.sum(cloud.weights[:, None] * one**2)) for one in (cloud.centred, target))
+    strength = np.linalg.svd(pull, compute_uv=False) / np.sqrt(own * placed)
+    reflected, rotated = 1 - strength.sum() ** 2, 1 - (strength.sum() - 2 * strength[-1]) ** 2
+    thick = strength[-1] >= MIRROR_THICKNESS * strength[-2]
+    return bool(np.linalg.det(pull) < 0 and reflected <= MIRROR_RATIO * rotated and thick)
+
+
 class RigidSystem:
     """Eq. 15 with the map and the translations eliminated, or eq. 16 where the map has a price.
 

@@ -51,7 +51,7 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         "format": FORMAT,
         "kernelgpa": __version__,
         "class": type(gpa).__name__,
-        "settings": _settings(gpa),
+        "settings": settings_of(gpa),
         "clouds": list(names[0]),
         "landmarks": list(names[1]),
         "dimension": gpa.observations_.dimension,
@@ -178,7 +178,7 @@ def _bent_from(gpa: DeformableGPA, header: dict[str, Any], arrays: Arrays, gauge
 # -- the parts --
 
 
-def _settings(gpa: GPA) -> dict[str, Any]:
+def settings_of(gpa: GPA) -> dict[str, Any]:
     settings = gpa.get_params(deep=False)
     kernel = settings.get("kernel", "gaussian")
     named = {value: name for name, value in KERNELS.items()}

@@ -1,0 +1,340 @@
+"""Clouds that come and go, and the sum of what they leave of the cost, kept current.
+
+Q = sum_t Q_t, so a cloud touches only the landmarks that it saw.  The sum is kept as two matrices, ``high`` and
+``low``: every entry, and what rounding took from it.  So clouds that were added and dropped again leave nothing behind.
+
+A landmark takes part while two clouds or more see it.  When that begins or ends, the cloud that saw it alone is reduced
+again.  A cloud takes part while it shares enough landmarks with the others; until then it waits.
+
+Landmarks have numbers, which they keep, and those that take part also places 0 ... m - 1 in the arrays, which change:
+where one goes, the last takes its place.  Clouds likewise have columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from .errors import KernelGPAError
+from .forms import DenseForm
+from .frames import Array, IndexArray
+from .names import Name
+from .observations import Cloud, Observations
+from .together import Together
+from .warps import Family, ReducedCloud
+
+Key = int
+NOWHERE = -1
+
+
+@dataclass
+class Member:
+    """A cloud, what of it takes part, and that with its warp eliminated."""
+
+    cloud: Cloud  # over numbers
+    used: Cloud | None = None  # None: it waits
+    reduced: ReducedCloud | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LiveObservations(Observations):
+    """The clouds that take part, whose arrays are known already.  ``seen`` of its clouds are numbers, not places."""
+
+    arrays: Together = field(default_factory=lambda: Together(np.zeros((0, 0)), np.zeros((0, 0, 0)), np.zeros((0, 0))))
+
+    @cached_property
+    def together(self) -> Together:
+        return self.arrays
+
+    @property
+    def weights(self) -> Array:  # (n, m)
+        return self.arrays.weights.T
+
+    @property
+    def counts(self) -> IndexArray:  # (m,)
+        return np.count_nonzero(self.arrays.weights, axis=1)
+
+
+class Live:
+    """The clouds, by key, and their sum."""
+
+    def __init__(self, family: Family, dimension: int) -> None:
+        self.family, self.dimension = family, dimension
+        self.members: dict[Key, Member] = {}
+        self.names: list[Name | None] = []  # of numbers
+        self._number: dict[Name, int] = {}
+        self._free: list[int] = []  # numbers
+        self._seers: list[set[Key]] = []  # of numbers: the clouds that take part and see it
+        self._known: list[int] = []  # of numbers: how many clouds see it, waiting or not
+        self._place = np.zeros(0, dtype=np.intp)  # of numbers
+        self._at: list[int] = []  # of places, numbers
+        self._keys: list[Key] = []  # of columns
+        self._column: dict[Key, int] = {}
+        self._high, self._low = np.zeros((0, 0)), np.zeros((0, 0))
+        self._weights, self._pull = np.zeros((0, 0)), np.zeros((0, 0))
+        self._centred, self._means = np.zeros((0, 0, dimension)), np.zeros((0, dimension))
+
+    # -- what others ask --
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The clouds that take part, in the order of their columns."""
+        return tuple(self._keys)
+
+    @property
+    def waiting(self) -> list[Key]:
+        """Clouds that share too few landmarks with the others as yet."""
+        return [key for key, member in self.members.items() if member.used is None]
+
+    @property
+    def landmarks(self) -> list[Name | None]:
+        """The landmarks that take part, in the order of their places."""
+        return [self.names[number] for number in self._at]
+
+    def places_of(self, key: Key) -> IndexArray:  # (s,)
+        """Where the landmarks of a cloud that takes part stand in the map."""
+        used = self.members[key].used
+        return self._place[used.seen] if used is not None else np.zeros(0, dtype=np.intp)
+
+    def place_of(self, numbers: IndexArray) -> IndexArray:
+        """Places of landmarks, -1 for those that do not take part."""
+        return self._place[numbers]
+
+    def form(self) -> DenseForm:
+        m = len(self._at)
+        return DenseForm(self._high[:m, :m])
+
+    def observations(self) -> LiveObservations:
+        m, n, d = len(self._at), len(self._keys), self.dimension
+        arrays = Together(self._weights[:m, :n], self._centred[:n, :m], self._means[:n])
+        arrays.__dict__["pull"] = self._pull[:m, : n * d]
+        clouds = tuple(used for key in self._keys if (used := self.members[key].used) is not None)
+        return LiveObservations(clouds, tuple(range(m)), d, arrays)
+
+    def batch(self, keys: list[Key] | None = None) -> Observations:
+        """The same clouds as anybody would give them to a batch estimator, landmarks in the order of their numbers."""
+        chosen = self.keys if keys is None else tuple(keys)
+        clouds = [self.members[key].cloud for key in chosen]
+        numbers = np.unique(np.concatenate([cloud.seen for cloud in clouds]))
+        renumbered = np.full(len(self.names), NOWHERE, dtype=np.intp)
+        renumbered[numbers] = np.arange(len(numbers))
+        everything = tuple(cloud.only(np.ones(len(cloud.seen), dtype=bool), renumbered) for cloud in clouds)
+        return Observations(everything, tuple(self.names[j] for j in numbers), self.dimension)
+
+    # -- landmarks and their numbers --
+
+    def numbers_of(self, ids: list[Name]) -> IndexArray:
+        """Numbers of landmarks; one that nobody saw before gets a new one."""
+        numbers = np.empty(len(ids), dtype=np.intp)
+        for i, name in enumerate(ids):
+            number = self._number.get(name)
+            if number is None:
+                number = self._free.pop() if self._free else len(self.names)
+                if number == len(self.names):
+                    self.names.append(name)
+                    self._seers.append(set())
+                    self._known.append(0)
+                else:
+                    self.names[number] = name
+                self._number[name] = number
+            numbers[i] = number
+        if len(self._place) < len(self.names):
+            self._place = np.append(
+                self._place, np.full(len(self.names) - len(self._place) + 64, NOWHERE, dtype=np.intp)
+            )
+        return numbers
+
+    def keep_names(self, cloud: Cloud) -> None:
+        """The landmarks of a cloud that is kept elsewhere keep their numbers too."""
+        for number in cloud.seen.tolist():
+            self._known[number] += 1
+
+    def release_names(self, cloud: Cloud) -> None:
+        """Numbers of landmarks that no cloud sees any more are free."""
+        for number in cloud.seen.tolist():
+            self._known[number] -= 1
+            if self._known[number] == 0:
+                del self._number[self.names[number]]
+                self.names[number] = None
+                self._free.append(number)
+
+    # -- clouds --
+
+    def add(self, key: Key, cloud: Cloud) -> None:
+        """A cloud over numbers; ``settle`` decides whether it takes part."""
+        self.members[key] = Member(cloud)
+        self.keep_names(cloud)
+
+    def drop(self, key: Key) -> None:
+        if self.members[key].used is not None:
+            self._withdraw(key)
+        self.release_names(self.members.pop(key).cloud)
+
+    def settle(self) -> None:
+        """Every cloud that shares enough landmarks with others takes part, and no other does."""
+        refused: set[Key] = set()
+        while True:
+            short = [key for key in self._keys if self._short(key)]
+            for key in short:
+                self._withdraw(key)
+            refused |= set(short)
+            ready = [key for key in self._sharing(self.waiting) if key not in refused]
+            for key in ready:
+                self._insert(key)
+            if not short and not ready:
+                return
+
+    def _short(self, key: Key) -> bool:
+        used = self.members[key].used
+        return used is None or len(used.seen) <= self.dimension or used.frame.rank == 0
+
+    def _sharing(self, waiting: list[Key]) -> list[Key]:
+        """Of the clouds that wait those that share enough with each other and with the clouds that take part."""
+        counts = np.zeros(len(self.names), dtype=np.intp)
+        for number in self._at:
+            counts[number] = 2
+        for key in self._keys:  # landmarks that one cloud alone saw as yet
+            counts[self.members[key].cloud.seen] = np.maximum(counts[self.members[key].cloud.seen], 1)
+        chosen = list(waiting)
+        while chosen:
+            together = counts.copy()
+            for key in chosen:
+                together[self.members[key].cloud.seen] += 1
+            kept = [key for key in chosen if np.sum(together[self.members[key].cloud.seen] >= 2) > self.dimension]
+            if len(kept) == len(chosen):
+                return kept
+            chosen = kept
+        return []
+
+    def _insert(self, key: Key) -> None:
+        """Let a cloud take part; where it fails nothing has changed."""
+        member = self.members[key]
+        others: set[Key] = set()
+        for number in member.cloud.seen.tolist():
+            seers = self._seers[number]
+            if len(seers) == 1:
+                others |= seers
+            seers.add(key)
+        try:
+            self._renew(key)
+        except KernelGPAError:
+            for number in member.cloud.seen.tolist():
+                self._seers[number].discard(key)
+            raise
+        for other in others:
+            self._renew(other)
+
+    def _withdraw(self, key: Key) -> None:
+        member = self.members[key]
+        self._subtract(key)
+        others: set[Key] = set()
+        for number in member.cloud.seen.tolist():
+            seers = self._seers[number]
+            seers.discard(key)
+            if len(seers) == 1:
+                others |= seers
+        for other in others:
+            self._renew(other)
+        for number in member.cloud.seen.tolist():
+            if len(self._seers[number]) < 2 and self._place[number] != NOWHERE:
+                self._leave(number)
+
+    def _renew(self, key: Key) -> None:
+        """Reduce a cloud at the landmarks that it shares now, in place of what it was before."""
+        member = self.members[key]
+        shared = np.array([len(self._seers[number]) >= 2 for number in member.cloud.seen.tolist()])
+        used = member.cloud if shared.all() else member.cloud.only(shared, np.arange(len(self.names)))
+        short = len(used.seen) <= self.dimension or used.frame.rank == 0
+        reduced = None if short else self.family.prepare(used).reduce(self.family.smoothing, used.weights)
+        if member.used is not None:
+            self._subtract(key)
+        for number in used.seen.tolist():
+            if self._place[number] == NOWHERE:
+                self._enter(number)
+        member.used, member.reduced = used, reduced
+        self._column[key] = len(self._keys)
+        self._keys.append(key)
+        self._fill(key)
+
+    # -- arrays --
+
+    def _fill(self, key: Key) -> None:
+        """Enter a cloud into its column and into the sum."""
+        member, column, d = self.members[key], self._column[key], self.dimension
+        used = member.used
+        self._make_room()
+        if used is None or member.reduced is None:  # too few landmarks: it waits, or will
+            return
+        places = self._place[used.seen]
+        self._weights[places, column] = used.weights
+        self._centred[column, places] = used.centred
+        self._means[column] = used.mean
+        self._pull[places, column * d : (column + 1) * d] = used.weights[:, None] * used.centred
+        self._accumulate(places, member.reduced.form())
+
+    def _subtract(self, key: Key) -> None:
+        """Take a cloud out of its column and out of the sum."""
+        member, column, d = self.members[key], self._column.pop(key), self.dimension
+        if member.used is not None and member.reduced is not None:
+            self._accumulate(self._place[member.used.seen], -member.reduced.form())
+        member.used = member.reduced = None
+        last = len(self._keys) - 1
+        mine, its = slice(column * d, (column + 1) * d), slice(last * d, (last + 1) * d)
+        if column != last:
+            moved = self._keys[last]
+            self._weights[:, column], self._centred[column] = self._weights[:, last], self._centred[last]
+            self._means[column], self._pull[:, mine] = self._means[last], self._pull[:, its]
+            self._keys[column], self._column[moved] = moved, column
+        self._weights[:, last], self._centred[last], self._pull[:, its] = 0.0, 0.0, 0.0
+        self._keys.pop()
+
+    def _accumulate(self, places: IndexArray, block: Array) -> None:
+        """high + low + block, with what rounding takes from high kept in low."""
+        where = np.ix_(places, places)
+        high, low = self._high[where], self._low[where]
+        total = high + block
+        seen = total - high
+        low += (high - (total - seen)) + (block - seen)
+        renewed = total + low
+        low -= renewed - total
+        self._high[where], self._low[where] = renewed, low
+
+    def _enter(self, number: int) -> None:
+        self._place[number] = len(self._at)
+        self._at.append(number)
+        self._make_room()
+
+    def _leave(self, number: int) -> None:
+        """The last landmark takes the place of one that goes."""
+        place, last = int(self._place[number]), len(self._at) - 1
+        moved = self._at[last]
+        for matrix in (self._high, self._low):
+            matrix[place], matrix[:, place] = matrix[last], matrix[:, last]
+            matrix[place, place] = matrix[last, last]
+            matrix[last], matrix[:, last] = 0.0, 0.0
+        for rows in (self._weights, self._pull):
+            rows[place] = rows[last]
+            rows[last] = 0.0
+        self._centred[:, place] = self._centred[:, last]
+        self._centred[:, last] = 0.0
+        self._at[place], self._place[moved] = moved, place
+        self._at.pop()
+        self._place[number] = NOWHERE
+
+    def _make_room(self) -> None:
+        m, n, d = len(self._at), len(self._keys), self.dimension
+        rows, columns = self._weights.shape
+        if m <= rows and n <= columns:
+            return
+        rows, columns = (have if want <= have else want + want // 4 + 8 for have, want in ((rows, m), (columns, n)))
+        self._high, self._low = _grown(self._high, rows, rows), _grown(self._low, rows, rows)
+        self._weights, self._pull = _grown(self._weights, rows, columns), _grown(self._pull, rows, columns * d)
+        self._centred, self._means = _grown(self._centred, columns, rows, d), _grown(self._means, columns, d)
+
+
+def _grown(array: Array, *shape: int) -> Array:
+    larger = np.zeros(shape)
+    larger[tuple(slice(0, extent) for extent in array.shape)] = array
+    return larger

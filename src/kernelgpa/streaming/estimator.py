@@ -1,0 +1,612 @@
+"""Clouds that come and go one at a time, and a map that is kept current.
+
+    add, drop      change the sum of the clouds' forms, which touches only what a cloud saw
+    update         solve the sum: the map of a batch fit to the same clouds, in a frame that does not jump
+
+The frame follows the last map: the new one is moved rigidly onto it at the landmarks that both have.  What that cannot
+undo is change of the map itself, and where it is many times the usual an event says so: a loop was closed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from ..deformable import DeformableGPA
+from ..diagnosis import Finding
+from ..errors import DegenerateCloud, InvalidObservations, InvalidSetting, NotFitted, NumericalFailure, WeaklyTied
+from ..estimators import KernelGPA
+from ..frames import Array, finite_rows
+from ..live import Key, Live
+from ..names import Name, in_order, listed, refuse_repeats
+from ..observations import Cloud, Observations, cloud_of
+from ..posegraph import Motion, refined
+from ..registration import GPA, padded
+from ..rigid import mirrored_onto, pose_onto
+from ..rotations import nearest
+from ..scene import open_scene
+from ..threads import blas_threads_for
+from ..ties import require_tied
+from ..warps import AffineFamily, Warp, reduce
+from ..warps.inverse import inverse
+from .trust import pose_trust
+
+TRACKER = "tracker"  # the source of poses that are measured in the frame of a tracker
+UNUSUAL = 5.0  # times the usual motion of the map that is an event
+REMEMBERED = 50  # updates, from which the usual is known
+FEWEST = 5  # of them before anything is unusual
+NO_TIE = 1e-9  # of the largest eigenvalue: a next one below may mean that some clouds are not tied
+SURPRISING = 4.0  # times its accuracy: a measured motion that the clouds contradict
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A motion that a sensor measured: the pose of a cloud as seen from another, or from a tracker."""
+
+    rotation: npt.ArrayLike  # (d, d)
+    translation: npt.ArrayLike  # (d,)
+    accuracy: float  # standard deviation of each coordinate, in the unit of the points
+    degrees: float  # standard deviation of each angle
+    source: Key | str = TRACKER
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update did."""
+
+    clouds: int  # that take part
+    landmarks: int  # of the map
+    moved: float  # root mean square motion of the landmarks that were there before, after the frame is kept; NaN: none
+    events: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A map in its own frame, as a batch fit delivers it."""
+
+    landmarks: list[Name]
+    map: Array  # (m, d)
+    keys: tuple[Key, ...]
+    rotations: Array  # (n, d, d)
+    translations: Array  # (n, d)
+    scales: Array  # (d,)
+    eigenvalues: Array  # (d + 1,)
+    warps: dict[Key, Warp] = field(default_factory=dict)  # those that are known already
+
+
+class StreamingGPA:
+    """A registration of clouds that come and go.
+
+    >>> from kernelgpa import StreamingGPA
+    >>> stream = StreamingGPA(window=300, bandwidth=0.25, smoothing=0.1)
+    >>> key = stream.add(points, ids)  # doctest: +SKIP
+    >>> stream.update()  # doctest: +SKIP
+    >>> stream.map_, stream.landmarks_, stream.pose(key)  # doctest: +SKIP
+
+    estimator : the method, such as ``TPSGPA()``; without it KernelGPA with the settings that are given by name.
+    window : the clouds that are kept; the oldest goes when one more comes.  None: all.
+    automatic : whether every ``add`` and ``drop`` updates the map, as soon as it can be solved.
+    """
+
+    def __init__(
+        self, estimator: GPA | None = None, *, window: int | None = None, automatic: bool = False, **settings: Any
+    ) -> None:
+        if estimator is not None and settings:
+            raise InvalidSetting(f"settings {', '.join(settings)} are given beside an estimator; give them to it")
+        if estimator is not None and not isinstance(estimator, GPA):
+            raise InvalidSetting(f"estimator is {estimator!r}; expected KernelGPA(...), TPSGPA(...) or the like")
+        if window is not None and (not isinstance(window, Integral) or window < 2):
+            raise InvalidSetting(f"window is {window!r}; expected None for all clouds, or 2 or more")
+        self.estimator: GPA = KernelGPA(**settings) if estimator is None else clone(estimator)
+        self.estimator.check_settings()
+        self.window, self.automatic = window, bool(automatic)
+        self._live: Live | None = None
+        self._aside: dict[Key, Cloud] = {}  # over names' numbers: mirror images, and what came while frozen
+        self._order: dict[Key, tuple[float, list[Name]]] = {}  # time and ids of every cloud, oldest first by time
+        self._mirrored: set[Key] = set()
+        self._measured: dict[Key, list[Measured]] = {}
+        self._deviations: dict[tuple[Key, Key | str], float] = {}
+        self._solved: Solved | None = None
+        self._places: dict[Name, int] = {}
+        self._warps: dict[Key, Warp] = {}
+        self._usual: deque[float] = deque(maxlen=REMEMBERED)
+        self._next, self._changed, self.frozen = 0, False, False
+
+    # -- clouds come and go --
+
+    def add(
+        self,
+        points: npt.ArrayLike,  # (s, d)
+        ids: Iterable[Name],
+        time: float | None = None,
+        weights: npt.ArrayLike | None = None,  # (s,)
+        measured: Measured | Sequence[Measured] = (),
+    ) -> Key:
+        """A cloud; an id that was never seen is a new landmark.  The key drops it again."""
+        key = self._next
+        names = listed(ids)
+        refuse_repeats(names, f"cloud {key}: landmark id")
+        cloud = cloud_of(points, names, key, weights)
+        live = self._live or Live(self._family(), cloud.points.shape[1])
+        self._require_sound(cloud, live.dimension)
+        when = self._when(time)
+        motions = [measured] if isinstance(measured, Measured) else list(measured)
+        for one in motions:
+            self._require_measured(one, live.dimension)
+        self._live, self._next = live, key + 1
+        if self.window is not None:
+            while len(self._order) >= self.window:
+                self._remove(min(self._order, key=lambda old: (self._order[old][0], old)))
+        numbers = live.numbers_of([names[i] for i in cloud.seen])
+        order = np.argsort(numbers)
+        cloud = replace(cloud, seen=numbers[order], points=cloud.points[order], weights=cloud.weights[order])
+        self._order[key] = (when, names)
+        if motions:
+            self._measured[key] = motions
+        if self.frozen or self._is_mirrored(cloud):
+            self._aside[key] = cloud
+            live.keep_names(cloud)
+        else:
+            live.add(key, cloud)
+            self._changed = True
+        if self.automatic:
+            self._try_update()
+        return key
+
+    def drop(self, key: Key) -> None:
+        """Without a cloud that was added."""
+        self._require_key(key)
+        self._remove(key)
+        if self.automatic:
+            self._try_update()
+
+    def _remove(self, key: Key) -> None:
+        live = self._living()
+        if key in self._aside:
+            live.release_names(self._aside.pop(key))
+        else:
+            live.drop(key)
+            self._changed = True
+        self._mirrored.discard(key)
+        self._measured.pop(key, None)
+        self._warps.pop(key, None)
+        del self._order[key]
+
+    def _when(self, time: float | None) -> float:
+        if time is None:
+            return max((when for when, _ in self._order.values()), default=-1.0) + 1.0
+        if not isinstance(time, Real) or isinstance(time, bool) or not np.isfinite(time):
+            raise InvalidObservations(f"time is {time!r}; expected a number")
+        return float(time)
+
+    def _require_sound(self, cloud: Cloud, dimension: int) -> None:
+        d = cloud.points.shape[1]
+        if d not in (2, 3) or d != dimension:
+            raise InvalidObservations(f"cloud {cloud.name}: its points are in {d}D; expected {dimension}D")
+        Observations((cloud,), tuple(range(len(cloud.seen))), d)._checked()
+
+    # -- the map --
+
+    def update(self) -> Update:
+        """Solve for the clouds that are here; the old results stay where that cannot be done."""
+        live = self._living()
+        if self.frozen or (not self._changed and self._solved is not None):
+            return Update(len(live.keys), len(self._places), 0.0)
+        with blas_threads_for(len(live.names)):
+            solved = self._solve(live)
+        moved, events = self._keep(solved)
+        self._changed = False
+        self._refine_poses()
+        return Update(len(solved.keys), len(solved.landmarks), moved, events)
+
+    def _try_update(self) -> Update | None:
+        try:
+            return self.update()
+        except (InvalidObservations, WeaklyTied, DegenerateCloud):
+            return None  # not yet enough, or clouds that nothing ties as yet
+
+    def _solve(self, live: Live) -> Solved:
+        live.settle()
+        if len(live.keys) < 2:
+            raise InvalidObservations(
+                f"{len(live.keys)} clouds share landmarks as yet, {len(live.waiting)} wait; at least 2 are needed"
+            )
+        start = self._start(live)
+        if len(live.keys) < 2:
+            raise InvalidObservations("only one cloud is left once mirror images are taken out")
+        if not self.incremental:
+            return _refitted(self.estimator, live)
+        core, form = live.observations(), live.form()
+        try:
+            solution = self._bending().solve(core, form, start)
+        except NumericalFailure:
+            require_tied(live.batch())
+            raise
+        spectrum = solution.spectrum
+        if spectrum is None:
+            raise NumericalFailure("the solve gave no spectrum")
+        rank = spectrum.dimension
+        if len(spectrum.values) > rank and spectrum.values[rank] < NO_TIE * spectrum.top:
+            require_tied(live.batch())
+        gauge = solution.gauge
+        solved = Solved(
+            list(live.landmarks),
+            gauge.map,
+            live.keys,
+            gauge.rotations,
+            gauge.translations,
+            gauge.scales,
+            padded(spectrum.values, live.dimension + 1),
+        )
+        return _with_lonely(solved, live)
+
+    def _start(self, live: Live) -> Array:  # (n, d, d)
+        """Rotations to begin from: the last ones; new clouds are laid onto the map."""
+        if self._solved is not None:
+            known = dict(zip(self._solved.keys, self._solved.rotations, strict=True))
+            rotations = [known[key] if key in known else self._laid(live, key) for key in live.keys]
+            if all(one is not None for one in rotations):
+                return np.array(rotations)
+        scene = open_scene(live.batch())
+        for t in scene.mirrored:
+            key = live.keys[t]
+            self._mirrored.add(key)
+        keys = [live.keys[t] for t in scene.part]
+        for key in list(self._mirrored & set(live.keys)):
+            cloud = live.members[key].cloud
+            self._aside[key] = cloud
+            live.keep_names(cloud)
+            live.drop(key)
+        live.settle()
+        found = dict(zip(keys, scene.start.gauge.rotations, strict=True))
+        return np.array([found[key] for key in live.keys])
+
+    def _laid(self, live: Live, key: Key) -> Array | None:
+        found = self._shared_with_map(live.members[key].cloud)
+        if found is None:
+            return None
+        return pose_onto(*found)[0]
+
+    def _shared_with_map(self, cloud: Cloud) -> tuple[Cloud, Array] | None:
+        """The landmarks of a cloud that the map has, and where."""
+        live = self._living()
+        rows = np.array([self._places.get(live.names[number], -1) for number in cloud.seen.tolist()])
+        if self._solved is None or np.sum(rows >= 0) <= cloud.points.shape[1]:
+            return None
+        part = cloud.only(rows >= 0, np.arange(len(live.names)))
+        places = self._solved.map[rows[rows >= 0]]
+        known = finite_rows(places)
+        if np.sum(known) <= cloud.points.shape[1]:
+            return None
+        return part.only(known, np.arange(len(live.names))), places[known]
+
+    def _is_mirrored(self, cloud: Cloud) -> bool:
+        found = self._shared_with_map(cloud)
+        if found is None or not mirrored_onto(*found):
+            return False
+        self._mirrored.add(cloud.name)  # type: ignore[arg-type]
+        return True
+
+    def _keep(self, solved: Solved) -> tuple[float, tuple[str, ...]]:
+        """The new map, moved rigidly onto the old one at the landmarks that both have."""
+        moved, events = np.nan, list[str]()
+        if self._solved is not None:
+            common = [(i, self._places[name]) for i, name in enumerate(solved.landmarks) if name in self._places]
+            here, there = np.array(common, dtype=np.intp).reshape(-1, 2).T
+            new, old = solved.map[here], self._solved.map[there]
+            sound = finite_rows(new) & finite_rows(old)
+            if np.sum(sound) > new.shape[1]:
+                solved, moved = _moved_onto(solved, new[sound], old[sound])
+        self._solved = solved
+        self._places = {name: i for i, name in enumerate(solved.landmarks)}
+        self._warps = dict(solved.warps)
+        if not np.isnan(moved):
+            usual = float(np.median(self._usual)) if len(self._usual) >= FEWEST else np.inf
+            if moved > UNUSUAL * usual:
+                events.append(
+                    f"the map moved by {moved:.3g}, {moved / usual:.0f} times the usual: landmarks that come back, or "
+                    "new ties, closed a loop"
+                )
+            self._usual.append(moved)
+        return float(moved), tuple(events)
+
+    # -- frozen --
+
+    def freeze(self) -> None:
+        """Keep the map as it is; clouds that come are warped onto it, and have no say in it."""
+        self._require_solved()
+        self.frozen = True
+
+    def unfreeze(self) -> Update:
+        """Let all clouds take part again, those that came meanwhile too, and solve."""
+        live = self._living()
+        self.frozen = False
+        for key in [key for key in self._aside if key not in self._mirrored]:
+            cloud = self._aside.pop(key)
+            live.add(key, cloud)
+            live.release_names(cloud)
+            self._warps.pop(key, None)
+        self._changed = True
+        return self.update()
+
+    # -- what is known --
+
+    @property
+    def incremental(self) -> bool:
+        """Whether an update solves the sum; robust and rigid fits and pairwise scales are fitted again instead."""
+        return (
+            isinstance(self.estimator, DeformableGPA)
+            and self.estimator.robust is None
+            and self.estimator.scale_method != "pairwise"
+            and getattr(self.estimator, "method", "spectral") == "spectral"
+        )
+
+    @property
+    def map_(self) -> Array:  # (m, d)
+        solved = self._require_solved()
+        return solved.map[[self._places[name] for name in self.landmarks_]]
+
+    @property
+    def landmarks_(self) -> tuple[Name, ...]:
+        return in_order([self._require_solved().landmarks])
+
+    @property
+    def keys_(self) -> tuple[Key, ...]:
+        """All clouds, oldest first."""
+        return tuple(sorted(self._order, key=lambda key: (self._order[key][0], key)))
+
+    @property
+    def times_(self) -> Array:  # (n,)
+        return np.array([self._order[key][0] for key in self.keys_])
+
+    @property
+    def rotations_(self) -> Array:  # (n, d, d), NaN for clouds that wait
+        return np.array([self.pose(key)[0] for key in self.keys_])
+
+    @property
+    def translations_(self) -> Array:  # (n, d)
+        return np.array([self.pose(key)[1] for key in self.keys_])
+
+    @property
+    def scales_(self) -> Array:
+        return self._require_solved().scales
+
+    @property
+    def eigenvalues_(self) -> Array:
+        return self._require_solved().eigenvalues
+
+    @property
+    def warps_(self) -> list[Warp | None]:
+        return [self._warp_or_none(key) for key in self.keys_]
+
+    @property
+    def waiting_(self) -> list[Key]:
+        """Clouds that share too few landmarks with the others as yet."""
+        return [] if self._live is None else self._live.waiting
+
+    @property
+    def mirrored_(self) -> list[Key]:
+        return sorted(self._mirrored)
+
+    def pose(self, key: Key) -> tuple[Array, Array]:
+        """R and t with R p + t near the map; NaN for a cloud that waits."""
+        solved, live = self._require_solved(), self._living()
+        self._require_key(key)
+        if key in solved.keys:
+            at = solved.keys.index(key)
+            return solved.rotations[at], solved.translations[at]
+        cloud = self._aside[key] if key in self._aside else live.members[key].cloud
+        found = self._shared_with_map(cloud)
+        if found is None:
+            return np.full((live.dimension,) * 2, np.nan), np.full(live.dimension, np.nan)
+        return pose_onto(*found)
+
+    def transform(self, points: npt.ArrayLike, cloud: Key) -> Array:  # (k, d) -> (k, d)
+        """Points of one cloud taken into the map."""
+        return self.warp(cloud)(points)
+
+    def inverse_transform(self, points: npt.ArrayLike, cloud: Key) -> Array:  # (k, d) -> (k, d)
+        """Points of the map taken back into one cloud; NaN where there is no one answer."""
+        warp = self.warp(cloud)
+        return inverse(warp, warp.checked(points))
+
+    def warp(self, key: Key) -> Warp:
+        """The warp of a cloud, fitted when it is asked for."""
+        found = self._warp_or_none(key)
+        if found is None:
+            raise InvalidObservations(f"cloud {key} shares too few landmarks with the map; add more, or update()")
+        return found
+
+    def _warp_or_none(self, key: Key) -> Warp | None:
+        solved, live = self._require_solved(), self._living()
+        self._require_key(key)
+        if key not in self._warps:
+            member = live.members.get(key)
+            if member is not None and member.used is not None and member.reduced is not None and key in solved.keys:
+                rows = [self._places[live.names[number]] for number in member.used.seen.tolist()]
+                self._warps[key] = member.reduced.fits([solved.map[rows]])[0]
+            else:
+                cloud = self._aside[key] if key in self._aside else live.members[key].cloud
+                found = self._shared_with_map(cloud)
+                if found is None:
+                    return None
+                self._warps[key] = reduce(live.family, found[0]).fits([found[1]])[0]
+        return self._warps[key]
+
+    # -- motions that a sensor measured --
+
+    def _refine_poses(self) -> None:
+        """Poses that answer to the clouds and to what was measured of their motion; without that nothing changes."""
+        solved, live = self._require_solved(), self._living()
+        at = {key: i for i, key in enumerate(solved.keys)}
+        pairs = [(key, one) for key, several in self._measured.items() if key in at for one in several]
+        pairs = [(key, one) for key, one in pairs if one.source == TRACKER or one.source in at]
+        if not pairs:
+            self._deviations = {}
+            return
+        n = len(at)
+        rotations, translations = solved.rotations, solved.translations
+        trust = np.array([pose_trust(*self._in_map(live, key)) for key in solved.keys])
+        if any(one.source == TRACKER for _, one in pairs):  # one more pose, of which nothing is known
+            key, first = next((key, one) for key, one in pairs if one.source == TRACKER)
+            turn = rotations[at[key]] @ np.asarray(first.rotation, dtype=np.float64).T
+            shift = translations[at[key]] - turn @ np.asarray(first.translation, dtype=np.float64)
+            rotations, translations = np.concatenate([rotations, turn[None]]), np.vstack([translations, shift])
+            trust = np.concatenate([trust, np.full((1, *trust.shape[1:]), np.inf)])
+        motions = [
+            Motion(
+                at.get(one.source, n),  # type: ignore[arg-type]
+                at[key],
+                np.asarray(one.rotation, dtype=np.float64),
+                np.asarray(one.translation, dtype=np.float64),
+                float(one.accuracy),
+                float(np.radians(one.degrees)),
+            )
+            for key, one in pairs
+        ]
+        graph = refined(rotations, translations, trust, motions)
+        self._deviations = {
+            (key, one.source): float(value) for (key, one), value in zip(pairs, graph.deviations, strict=True)
+        }
+        self._solved = replace(solved, rotations=graph.rotations[:n], translations=graph.translations[:n])
+
+    def _in_map(self, live: Live, key: Key) -> tuple[Cloud, Array]:
+        used = live.members[key].used
+        if used is None:
+            raise NotFitted(f"cloud {key} does not take part")
+        rows = [self._places[live.names[number]] for number in used.seen.tolist()]
+        return used, self._require_solved().map[rows]
+
+    def diagnose(self) -> list[Finding]:
+        """What may be wrong, worst first."""
+        findings = []
+        wrong = {pair: value for pair, value in self._deviations.items() if value > SURPRISING}
+        if wrong:
+            (key, source), worst = max(wrong.items(), key=lambda item: item[1])
+            findings.append(
+                Finding(
+                    "measured motion",
+                    min(1.0, worst / (10 * SURPRISING)),
+                    f"{len(wrong)} of {len(self._deviations)} measured motions contradict the clouds; that of cloud "
+                    f"{key} from {source} is off by {worst:.1f} times its accuracy",
+                    "check the odometry and its accuracy, or leave it out",
+                )
+            )
+        if self.waiting_:
+            found = (
+                f"{len(self.waiting_)} clouds share too few landmarks with the others, the first is {self.waiting_[0]}"
+            )
+            findings.append(Finding("waiting", 0.3, found, "they take part as soon as they share enough, or drop them"))
+        if self._mirrored:
+            found = f"{len(self._mirrored)} clouds are mirror images of the others, the first is {min(self._mirrored)}"
+            findings.append(Finding("mirror image", 0.7, found, "negate one coordinate there, or drop them"))
+        return sorted(findings, key=lambda one: -one.severity)
+
+    # -- checkpoints --
+
+    def checkpoint(self, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
+        """Everything in one file, written whole or not at all; ``resume`` goes on from it."""
+        from .checkpoint import write
+
+        write(self, path, about or {})
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str]) -> StreamingGPA:
+        """The stream as it was at its checkpoint."""
+        from .checkpoint import read
+
+        return read(cls, path)[0]
+
+    # -- small things --
+
+    def _family(self) -> Any:
+        return self._bending().family() if isinstance(self.estimator, DeformableGPA) else AffineFamily()
+
+    def _bending(self) -> DeformableGPA:
+        if not isinstance(self.estimator, DeformableGPA):
+            raise InvalidSetting(f"{type(self.estimator).__name__} has no warps that bend")
+        return self.estimator
+
+    def _living(self) -> Live:
+        if self._live is None:
+            raise NotFitted("no cloud was added as yet; call add(points, ids)")
+        return self._live
+
+    def _require_solved(self) -> Solved:
+        if self._solved is None:
+            raise NotFitted("there is no map as yet; call update() once two clouds share landmarks")
+        return self._solved
+
+    def _require_key(self, key: Key) -> None:
+        if key not in self._order:
+            raise InvalidObservations(f"there is no cloud {key!r}; keys are what add returned, less what was dropped")
+
+    def _require_measured(self, one: Measured, d: int) -> None:
+        rotation, translation = np.asarray(one.rotation), np.asarray(one.translation)
+        if rotation.shape != (d, d) or translation.shape != (d,):
+            raise InvalidObservations(f"a measured motion has shapes {rotation.shape} and {translation.shape}")
+        if not np.allclose(rotation @ rotation.T, np.eye(d), atol=1e-6) or np.linalg.det(rotation) < 0:
+            raise InvalidObservations("the rotation of a measured motion is no rotation")
+        if not (np.isfinite(translation).all() and one.accuracy > 0 and one.degrees > 0):
+            raise InvalidObservations("a measured motion needs finite numbers and accuracies above 0")
+        if one.source != TRACKER and one.source not in self._order:
+            raise InvalidObservations(f"a measured motion starts from cloud {one.source!r}, which is not here")
+
+
+def _moved_onto(solved: Solved, new: Array, old: Array) -> tuple[Solved, float]:
+    """A map and its poses after the rigid motion that brings some landmarks nearest to where they were."""
+    here, there = new.mean(axis=0), old.mean(axis=0)
+    turn = nearest((old - there).T @ (new - here))
+
+    def moved(points: Array) -> Array:
+        return (points - here) @ turn.T + there
+
+    after = moved(new)
+    return (
+        replace(
+            solved,
+            map=moved(solved.map),
+            rotations=turn @ solved.rotations,
+            translations=moved(solved.translations),
+            warps={},
+        ),
+        float(np.sqrt(np.mean(np.sum((after - old) ** 2, axis=1)))),
+    )
+
+
+def _with_lonely(solved: Solved, live: Live) -> Solved:
+    """Landmarks that one cloud alone saw are where its warp takes them."""
+    names, places, warps = list(solved.landmarks), [solved.map], dict[Key, Warp]()
+    for key in solved.keys:
+        member = live.members[key]
+        used, reduced = member.used, member.reduced
+        if used is None or reduced is None or len(used.seen) == len(member.cloud.seen):
+            continue
+        alone = ~np.isin(member.cloud.seen, used.seen)
+        warps[key] = reduced.fits([solved.map[live.places_of(key)]])[0]
+        places.append(warps[key](member.cloud.points[alone]))
+        names += [live.names[number] for number in member.cloud.seen[alone].tolist()]
+    return replace(solved, landmarks=names, map=np.concatenate(places), warps=warps)
+
+
+def _refitted(estimator: GPA, live: Live) -> Solved:
+    """The batch fit itself, where there is no sum to be kept."""
+    gpa = clone(estimator).fit(live.batch())
+    return Solved(
+        list(gpa.observations_.landmarks),
+        gpa.map_,
+        live.keys,
+        gpa.rotations_,
+        gpa.translations_,
+        gpa.scales_,
+        gpa.eigenvalues_,
+        dict(zip(live.keys, gpa.warps_, strict=True)),
+    )
