@@ -181,10 +181,12 @@ class DeformableGPA(GPA):
         form: Form,
         start: Array,
         gamma: float | None = None,
+        warm: bool = False,
     ) -> Solution:
         """The map of clouds that are known to be sound and tied, from what they leave of the cost.
 
-        ``gamma`` is the price of the faithful map where it is known already.
+        ``gamma`` is the price of the faithful map where it is known already; ``warm`` says that the start is that of
+        nearly the same clouds, and no other needs to be tried.
         """
         if self.modes == "auto":
             spectrum = self._spectrum(core, form) if gamma is None else None
@@ -192,9 +194,11 @@ class DeformableGPA(GPA):
             return Solution(faithful.gauge, spectrum, faithful)
         spectrum = self._spectrum(core, form)
         modes = None if self.modes == "paper" else int(self.modes)
-        begin = None if modes is None else start
+        begin = start if warm or modes is not None else None
         rank = map_rank(core.clouds)
-        gauge = fix_gauge(spectrum, core, rank, modes=modes, scale_method=self.scale_method, start=begin)
+        gauge = fix_gauge(
+            spectrum, core, rank, modes=modes, scale_method=self.scale_method, start=begin, costed=not warm
+        )
         return Solution(gauge, spectrum)
 
     def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:

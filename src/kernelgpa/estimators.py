@@ -124,9 +124,10 @@ class AffineGPA(DeformableGPA):
         form: Form,
         start: Array,
         gamma: float | None = None,
+        warm: bool = False,
     ) -> Solution:
         if self.method == "spectral":
-            return super().solve(core, form, start, gamma)
+            return super().solve(core, form, start, gamma, warm)
         rank = map_rank(core.clouds)
         spectrum = factorisation(core, form, rank)
         # "auto" mixes the d vectors freely, as the classical method does

@@ -48,7 +48,7 @@ class Gauge:
     scales: Array  # (d,), descending
     rotations: Array  # (n, d, d)
     translations: Array  # (n, d)
-    cost: float  # eq. 11
+    cost: float  # eq. 11; NaN where nobody asked for it
     iterations: int
     ending: Ending | None  # None: a closed form, nothing iterated
 
@@ -63,6 +63,7 @@ def fix_gauge(
     modes: int | None = None,  # None: the paper's map
     scale_method: str = "refined",
     start: Array | None = None,  # (n, d, d) rotations to start from
+    costed: bool = True,
 ) -> Gauge:
     """The map from the bottom eigenvectors, and the poses."""
     dimension = observations.dimension
@@ -74,9 +75,8 @@ def fix_gauge(
         mix = Mix(moments, blocks)
         starts = [start] if start is not None else _closed_form_starts(spectrum, observations, rank)
         best = max((climb(mix.operator, first) for first in starts), key=lambda end: end.value)
-        return deliver(
-            X @ mix.matrix(best.rotations), observations.together, best.rotations, best.iterations, best.ending
-        )
+        M, together = X @ mix.matrix(best.rotations), observations.together
+        return deliver(M, together, best.rotations, best.iterations, best.ending, costed=costed)
     if modes is not None:
         raise InvalidSetting(f"scale_method {scale_method!r} belongs to modes='paper'; with more modes use 'refined'")
     if scale_method == "closed-form":
@@ -218,6 +218,7 @@ def deliver(
     iterations: int,
     ending: Ending | None,
     factors: Array | None = None,
+    costed: bool = True,
 ) -> Gauge:
     """The map zero-centred in its principal axes, poses moved along, signs by rule (eq. 14).
 
@@ -235,11 +236,15 @@ def deliver(
     motions = rotations if factors is None else factors[:, None, None] * rotations
     there = (together.weights.T @ M) / together.mass[:, None]  # (n, d)
     translations = there - np.einsum("ted,td->te", motions, together.means)
+    cost = _cost(M, together, motions, there) if costed else np.nan
+    return Gauge(M, scales, rotations, translations, cost, iterations, ending)
+
+
+def _cost(M: Array, together: Together, motions: Array, there: Array) -> float:
     off = together.centred @ np.swapaxes(motions, 1, 2)
     off -= M
     off += there[:, None]
-    cost = float(np.vdot(together.weights.T, np.einsum("nmd,nmd->nm", off, off)))
-    return Gauge(M, scales, rotations, translations, cost, iterations, ending)
+    return float(np.vdot(together.weights.T, np.einsum("nmd,nmd->nm", off, off)))
 
 
 def _sign(along: Array) -> float:

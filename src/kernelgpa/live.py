@@ -20,7 +20,7 @@ import numpy as np
 from .errors import KernelGPAError
 from .forms import DenseForm
 from .frames import Array, IndexArray
-from .names import Name
+from .names import Name, in_order
 from .observations import Cloud, Observations
 from .together import Together
 from .warps import Family, ReducedCloud
@@ -113,15 +113,14 @@ class Live:
         clouds = tuple(used for key in self._keys if (used := self.members[key].used) is not None)
         return LiveObservations(clouds, tuple(range(m)), d, arrays)
 
-    def batch(self, keys: list[Key] | None = None) -> Observations:
-        """The same clouds as anybody would give them to a batch estimator, landmarks in the order of their numbers."""
-        chosen = self.keys if keys is None else tuple(keys)
-        clouds = [self.members[key].cloud for key in chosen]
-        numbers = np.unique(np.concatenate([cloud.seen for cloud in clouds]))
+    def batch(self) -> Observations:
+        """The clouds that take part as anybody would give them to a batch estimator, in the order of their keys."""
+        clouds = [self.members[key].cloud for key in sorted(self._keys)]
+        ids = in_order([[self.names[number] for number in cloud.seen.tolist()] for cloud in clouds])
         renumbered = np.full(len(self.names), NOWHERE, dtype=np.intp)
-        renumbered[numbers] = np.arange(len(numbers))
+        renumbered[[self._number[name] for name in ids]] = np.arange(len(ids))
         everything = tuple(cloud.only(np.ones(len(cloud.seen), dtype=bool), renumbered) for cloud in clouds)
-        return Observations(everything, tuple(self.names[j] for j in numbers), self.dimension)
+        return Observations(everything, ids, self.dimension)
 
     # -- landmarks and their numbers --
 
@@ -187,14 +186,14 @@ class Live:
                 return
 
     def _short(self, key: Key) -> bool:
-        used = self.members[key].used
-        return used is None or len(used.seen) <= self.dimension or used.frame.rank == 0
+        return self.members[key].reduced is None
 
     def _sharing(self, waiting: list[Key]) -> list[Key]:
         """Of the clouds that wait those that share enough with each other and with the clouds that take part."""
+        if not waiting:
+            return []
         counts = np.zeros(len(self.names), dtype=np.intp)
-        for number in self._at:
-            counts[number] = 2
+        counts[self._at] = 2
         for key in self._keys:  # landmarks that one cloud alone saw as yet
             counts[self.members[key].cloud.seen] = np.maximum(counts[self.members[key].cloud.seen], 1)
         chosen = list(waiting)

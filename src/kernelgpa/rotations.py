@@ -27,6 +27,9 @@ Operator = Callable[[Array], Array]  # (n, d, d) -> (n, d, d)
 CONVERGED_SLOPE = 1e-13  # gradient as a share of the form's pull, where rounding begins
 SLOW = 0.3  # an alternation step that leaves more of the gradient than this calls for Newton
 SHARES = (1.0, 1 / 4, 1 / 16, 1 / 64)  # of a Newton step, until one does not lower f
+MANY = 16  # matrices of which the polar factor is found for all at once
+PLAIN = 1e-4  # determinant of a matrix of norm 1, above which its polar factor is a rotation, well determined
+MOST_NEWTON = 30
 PATIENCE = 5  # steps without a smaller gradient before rounding is taken to have the word
 
 
@@ -47,9 +50,52 @@ class Climb:
 
 def nearest(matrices: Array) -> Array:  # (..., d, d) -> (..., d, d)
     """The rotations R that maximise tr(R' C); they are proper, det = +1."""
+    if matrices.ndim == 3 and matrices.shape[1] == 3 and len(matrices) >= MANY:
+        return _polar(matrices)
+    return _decomposed(matrices)
+
+
+def _decomposed(matrices: Array) -> Array:
     left, _, right = np.linalg.svd(matrices)
     left[..., :, -1] *= np.sign(np.linalg.det(left @ right))[..., None]
-    return left @ right
+    return np.asarray(left @ right)
+
+
+def _polar(matrices: Array) -> Array:  # (n, 3, 3) -> (n, 3, 3)
+    """The same for many matrices at once, by Newton's iteration  X <- (g X + X^-T / g) / 2  for the polar factor.
+
+    X^-T is the matrix of cofactors over the determinant, so that all is elementwise.  Where the determinant is not
+    clearly positive the nearest rotation is another matrix than the polar factor, and the decomposition is used.
+    """
+    size = np.sqrt(np.einsum("nij,nij->n", matrices, matrices))
+    X = np.moveaxis(matrices / np.maximum(size, np.finfo(np.float64).tiny)[:, None, None], 0, 2)  # (3, 3, n)
+    cofactors, determinant = _cofactors(X)
+    plain = determinant > PLAIN
+    if not plain.all():
+        found = _decomposed(matrices)
+        if plain.any():
+            found[plain] = _polar(matrices[plain])
+        return found
+    for _ in range(MOST_NEWTON):
+        inverse = cofactors / determinant
+        g = np.sqrt(np.sqrt(np.sum(inverse**2, axis=(0, 1)) / np.sum(X**2, axis=(0, 1))))
+        renewed = 0.5 * (g * X + inverse / g)
+        change = np.abs(renewed - X).max()
+        X = renewed
+        if change < 1e-9:  # the next change is its square
+            break
+        cofactors, determinant = _cofactors(X)
+    return np.ascontiguousarray(np.moveaxis(X, 2, 0))
+
+
+def _cofactors(X: Array) -> tuple[Array, Array]:  # (3, 3, n) -> (3, 3, n), (n,)
+    cofactors = np.empty_like(X)
+    for i in range(3):
+        a, b = X[(i + 1) % 3], X[(i + 2) % 3]
+        for j in range(3):
+            k, m = (j + 1) % 3, (j + 2) % 3
+            cofactors[i, j] = a[k] * b[m] - a[m] * b[k]
+    return cofactors, X[0, 0] * cofactors[0, 0] + X[0, 1] * cofactors[0, 1] + X[0, 2] * cofactors[0, 2]
 
 
 def exponential(tangents: Array) -> Array:  # (..., d, d) skew -> (..., d, d)

@@ -226,7 +226,7 @@ class StreamingGPA:
             return _refitted(self.estimator, live)
         core, form = live.observations(), live.form()
         try:
-            solution = self._bending().solve(core, form, start)
+            solution = self._bending().solve(core, form, start, warm=self._solved is not None)
         except NumericalFailure:
             require_tied(live.batch())
             raise
@@ -255,11 +255,9 @@ class StreamingGPA:
             rotations = [known[key] if key in known else self._laid(live, key) for key in live.keys]
             if all(one is not None for one in rotations):
                 return np.array(rotations)
-        scene = open_scene(live.batch())
-        for t in scene.mirrored:
-            key = live.keys[t]
-            self._mirrored.add(key)
-        keys = [live.keys[t] for t in scene.part]
+        scene, keys = open_scene(live.batch()), sorted(live.keys)
+        self._mirrored |= {keys[t] for t in scene.mirrored}
+        keys = [keys[t] for t in scene.part]
         for key in list(self._mirrored & set(live.keys)):
             cloud = live.members[key].cloud
             self._aside[key] = cloud
@@ -599,14 +597,14 @@ def _with_lonely(solved: Solved, live: Live) -> Solved:
 
 def _refitted(estimator: GPA, live: Live) -> Solved:
     """The batch fit itself, where there is no sum to be kept."""
-    gpa = clone(estimator).fit(live.batch())
+    gpa, keys = clone(estimator).fit(live.batch()), tuple(sorted(live.keys))
     return Solved(
         list(gpa.observations_.landmarks),
         gpa.map_,
-        live.keys,
+        keys,
         gpa.rotations_,
         gpa.translations_,
         gpa.scales_,
         gpa.eigenvalues_,
-        dict(zip(live.keys, gpa.warps_, strict=True)),
+        dict(zip(keys, gpa.warps_, strict=True)),
     )

@@ -1,0 +1,476 @@
+"""Clouds that come and go: the map is that of a batch fit to the same clouds, whatever happened before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from conftest import random_rotation, scene
+from kernelgpa import (
+    TPSGPA,
+    AffineGPA,
+    DegenerateCloud,
+    FormatError,
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPA,
+    Measured,
+    NotFitted,
+    RigidGPA,
+    StreamingGPA,
+    WeaklyTied,
+    simulate,
+)
+from kernelgpa.rotations import nearest
+
+pytestmark = pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")
+
+
+def seen_of(cloud):
+    return np.flatnonzero(~np.isnan(cloud[:, 0]))
+
+
+def add(stream, cloud, **more):
+    seen = seen_of(cloud)
+    return stream.add(cloud[seen], [f"L{j:03d}" for j in seen], **more)
+
+
+def rigidly_apart(a, b):
+    """The largest distance of two maps after the best rigid motion, as a share of their size."""
+    assert (np.isnan(a) == np.isnan(b)).all()
+    known = np.isfinite(a).all(axis=1)
+    here, there = a[known].mean(axis=0), b[known].mean(axis=0)
+    turn = nearest((b[known] - there).T @ (a[known] - here))
+    return np.abs((a[known] - here) @ turn.T + there - b[known]).max() / np.abs(b[known] - there).max()
+
+
+def batch_of(stream, estimator, clouds):
+    """A batch fit to the clouds that are here, given by key."""
+    keys = [key for key in stream.keys_ if key not in stream.waiting_]
+    pairs = [(clouds[key][seen_of(clouds[key])], [f"L{j:03d}" for j in seen_of(clouds[key])]) for key in keys]
+    return keys, estimator.fit(pairs)
+
+
+def assert_equals_batch(stream, estimator, clouds, tolerance=1e-8):
+    keys, gpa = batch_of(stream, estimator, clouds)
+    assert stream.landmarks_ == gpa.observations_.landmarks
+    assert rigidly_apart(stream.map_, gpa.map_) < tolerance
+    assert_allclose(stream.scales_, gpa.scales_, rtol=tolerance)
+    assert_allclose(stream.eigenvalues_, gpa.eigenvalues_, rtol=1e-7, atol=1e-12 * len(keys))
+    # poses and warps, up to the same rigid motion
+    for key, rotation in zip(keys[:3], gpa.rotations_[:3], strict=False):
+        first, own = stream.pose(keys[0])[0], stream.pose(key)[0]
+        assert_allclose(first.T @ own, gpa.rotations_[0].T @ rotation, atol=1e-7)
+    probe = clouds[keys[0]][seen_of(clouds[keys[0]])][:5] + 0.01
+    there, here = gpa.transform(probe, 0), stream.transform(probe, keys[0])
+    size = np.abs(gpa.map_[np.isfinite(gpa.map_).all(axis=1)]).max()
+    assert_allclose(
+        np.linalg.norm(np.diff(here, axis=0), axis=1), np.linalg.norm(np.diff(there, axis=0), axis=1), atol=1e-7 * size
+    )
+
+
+MODELS = {
+    "kernel, paper": lambda: KernelGPA(modes="paper", smoothing=0.05),
+    "kernel, auto": lambda: KernelGPA(smoothing=0.05),
+    "kernel, 5 modes": lambda: KernelGPA(modes=5, smoothing=0.05),
+    "thin-plate": lambda: TPSGPA(control_points=3, modes="paper"),
+    "affine": lambda: AffineGPA(modes="paper", scale_method="closed-form"),
+    "inducing": lambda: KernelGPA(modes="paper", inducing=12),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_whatever_came_and_went_the_map_is_that_of_a_batch_fit(name, data):
+    seed = data.draw(st.integers(0, 100))
+    points, _ = scene(n=9, m=36, hidden=0.35, noise=0.02, bend=0.1, seed=seed)
+    stream, clouds, inside = StreamingGPA(MODELS[name]()), {}, {}
+    for t in range(4):
+        inside[t] = add(stream, points[t])
+        clouds[inside[t]] = points[t]
+    stream.update()
+    for _ in range(data.draw(st.integers(2, 8))):
+        t = data.draw(st.integers(0, 8))
+        if t in inside and len(inside) > 3:
+            stream.drop(inside.pop(t))
+        elif t not in inside:  # new, or back again
+            inside[t] = add(stream, points[t])
+            clouds[inside[t]] = points[t]
+        if data.draw(st.booleans()):
+            stream.update()
+    stream.update()
+    assert_equals_batch(stream, MODELS[name](), clouds)
+
+
+@pytest.mark.parametrize(
+    "model", [KernelGPA(robust="huber"), RigidGPA(), KernelGPA(modes="paper", scale_method="pairwise")]
+)
+def test_what_has_no_sum_is_fitted_again(model):
+    points, _ = scene(n=5, m=30, hidden=0.2, noise=0.01)
+    stream = StreamingGPA(model)
+    clouds = {add(stream, cloud): cloud for cloud in points}
+    stream.update()
+    assert not stream.incremental
+    keys, gpa = batch_of(stream, model, clouds)
+    assert rigidly_apart(stream.map_, gpa.map_) < 1e-12
+    assert len(stream.warps_) == len(keys) == 5
+
+
+def test_a_window_forgets_the_oldest_and_its_landmarks():
+    points, _ = scene(n=12, m=40, hidden=0.3, noise=0.01)
+    points[:4, 35:] = np.nan  # these come later
+    points[6:, :5] = np.nan  # and these go
+    stream, clouds = StreamingGPA(window=5, automatic=True), {}
+    for cloud in points:
+        clouds[add(stream, cloud)] = cloud
+    assert stream.keys_ == (7, 8, 9, 10, 11)
+    assert "L000" not in stream.landmarks_
+    assert "L039" in stream.landmarks_
+    assert_equals_batch(stream, KernelGPA(), {key: clouds[key] for key in stream.keys_})
+    assert len(stream._live.names) <= 40  # numbers are used again
+
+
+def test_the_oldest_is_that_of_the_earliest_time():
+    points, _ = scene(n=4, m=20, hidden=0.0)
+    stream = StreamingGPA(window=3)
+    keys = [add(stream, cloud, time=time) for cloud, time in zip(points, (5.0, 1.0, 4.0, 6.0), strict=True)]
+    assert stream.keys_ == (keys[2], keys[0], keys[3])
+    assert_allclose(stream.times_, [4, 5, 6])
+
+
+def test_many_drops_leave_nothing_behind():
+    points, _ = scene(n=3, m=16, hidden=0.0, noise=0.01)
+    stream = StreamingGPA(modes="paper", smoothing=1e-3)
+    for cloud in points:
+        add(stream, cloud)
+    stream.update()
+    before = stream._live.form().matrix.copy()
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        other = add(stream, points[0] * 10 ** rng.uniform(-1, 1) + rng.standard_normal(3))
+        stream._live.settle()
+        stream.drop(other)
+    assert_allclose(stream._live.form().matrix, before, rtol=0, atol=4 * np.finfo(float).eps * np.abs(before).max())
+
+
+def test_a_cloud_waits_until_it_shares_enough():
+    points, _ = scene(n=4, m=30, hidden=0.0, noise=0.01)
+    points[3, 2:] = np.nan
+    lonely = points[3].copy()
+    lonely[10:] = scene(n=1, m=30, hidden=0.0, seed=3)[0][0][10:]
+    stream = StreamingGPA()
+    for cloud in points[:3]:
+        add(stream, cloud)
+    own = lonely[seen_of(lonely)]
+    late = stream.add(own, [f"L{j:03d}" if j < 2 else f"X{j}" for j in seen_of(lonely)])
+    stream.update()
+    assert stream.waiting_ == [late]
+    assert np.isnan(stream.pose(late)[0]).all()
+    assert "waiting" in {finding.kind for finding in stream.diagnose()}
+    with pytest.raises(InvalidObservations, match="shares too few landmarks with the map"):
+        stream.warp(late)
+    # a cloud that saw both lets it take part
+    stream.add(
+        np.vstack([points[0], own[2:]]), [*(f"L{j:03d}" for j in range(30)), *(f"X{j}" for j in seen_of(lonely)[2:])]
+    )
+    stream.update()
+    assert stream.waiting_ == []
+
+
+def test_clouds_that_nothing_ties_are_named_and_the_old_map_stays():
+    points, _ = scene(n=6, m=40, hidden=0.0, noise=0.01)
+    stream = StreamingGPA()
+    for cloud in points[:3]:
+        stream.add(cloud[:20], [f"a{j}" for j in range(20)])
+    stream.update()
+    before = stream.map_
+    for cloud in points[3:]:
+        stream.add(cloud[20:], [f"b{j}" for j in range(20)])
+    with pytest.raises(WeaklyTied, match="fall into 2 groups"):
+        stream.update()
+    assert_allclose(stream.map_, before)
+
+
+def test_a_mirror_image_has_no_say():
+    points, _ = scene(n=6, m=30, hidden=0.0, noise=0.005, bend=0.05)
+    stream, clouds = StreamingGPA(automatic=True), {}
+    for cloud in points[:4]:
+        clouds[add(stream, cloud)] = cloud
+    mirrored = add(stream, points[4] * [1, 1, -1])
+    clouds[add(stream, points[5])] = points[5]
+    assert stream.mirrored_ == [mirrored]
+    assert "mirror image" in {finding.kind for finding in stream.diagnose()}
+    keys = [key for key in stream.keys_ if key != mirrored]
+    gpa = KernelGPA().fit([(clouds[key], [f"L{j:03d}" for j in range(30)]) for key in keys])
+    assert rigidly_apart(stream.map_, gpa.map_) < 1e-8
+    stream.drop(mirrored)
+    # and one among the first
+    fresh = StreamingGPA()
+    odd = add(fresh, points[0] * [-1, 1, 1])
+    for cloud in points[1:]:
+        add(fresh, cloud)
+    fresh.update()
+    assert fresh.mirrored_ == [odd]
+    assert np.isfinite(fresh.pose(odd)[0]).all()
+
+
+# -- the frame --
+
+
+def test_the_frame_does_not_jump():
+    """The map moves between updates as the batch maps change after rigid alignment, and by no more."""
+    liver = simulate.liver(clouds=20, landmarks=60, hidden=0.3, noise=1.0, vertices=400)
+    stream, clouds, before = StreamingGPA(window=10), {}, None
+    for t, cloud in enumerate(liver.points):
+        clouds[add(stream, cloud)] = cloud
+        if t < 5:
+            continue
+        moved = stream.update().moved
+        _, gpa = batch_of(stream, KernelGPA(), clouds)
+        after = dict(zip(gpa.observations_.landmarks, gpa.map_, strict=True))
+        if before is not None:
+            common = sorted(set(before) & set(after))
+            new, old = (np.array([which[name] for name in common]) for which in (after, before))
+            turn = nearest((old - old.mean(0)).T @ (new - new.mean(0)))
+            change = np.sqrt(np.mean(np.sum(((new - new.mean(0)) @ turn.T + old.mean(0) - old) ** 2, axis=1)))
+            assert moved == pytest.approx(change, rel=1e-4, abs=1e-9)
+        before = after
+
+
+def test_an_event_says_that_a_loop_was_closed():
+    """A ring of landmarks seen in part by each cloud, drifting by noise until the last sees the first again."""
+    rng = np.random.default_rng(1)
+    angle = np.linspace(0, 2 * np.pi, 120, endpoint=False)
+    ring = np.column_stack([100 * np.cos(angle), 100 * np.sin(angle), 10 * rng.standard_normal(120)])
+    ring += 10 * rng.standard_normal(ring.shape)
+    stream, events = StreamingGPA(AffineGPA()), []
+    for t in range(30):
+        seen = (np.arange(16) + 4 * t) % 120
+        points = ring[seen] + 0.8 * rng.standard_normal((16, 3))
+        points = (points - ring[seen[0]]) @ random_rotation(3, rng).T
+        stream.add(points, seen.tolist())
+        if t > 1:
+            events.append(stream.update().events)
+    told = [t + 2 for t, one in enumerate(events) if one]
+    assert told
+    assert min(told) >= 26  # the clouds that see the first landmarks again
+    assert "closed a loop" in events[told[0] - 2][0]
+
+
+# -- frozen --
+
+
+def test_a_frozen_map_stays_and_new_clouds_are_warped_onto_it():
+    points, _ = scene(n=7, m=40, hidden=0.2, noise=0.01)
+    stream, clouds = StreamingGPA(), {}
+    for cloud in points[:5]:
+        clouds[add(stream, cloud)] = cloud
+    with pytest.raises(NotFitted, match="no map as yet"):
+        stream.freeze()
+    stream.update()
+    before = stream.map_
+    stream.freeze()
+    for cloud in points[5:]:
+        clouds[add(stream, cloud)] = cloud
+    stream.update()
+    assert_allclose(stream.map_, before)
+    seen = seen_of(points[5])
+    known = [j for j in seen if f"L{j:03d}" in stream.landmarks_]
+    target = before[[stream.landmarks_.index(f"L{j:03d}") for j in known]]
+    off = stream.transform(points[5][known], 5) - target
+    assert np.sqrt(np.mean(off**2)) < 0.1 * np.std(target)
+    assert stream.unfreeze().clouds == 7
+    assert_equals_batch(stream, KernelGPA(), clouds)
+
+
+# -- measured motions --
+
+
+def pose_errors(stream, liver):
+    """Root mean square error of the motions between clouds that follow each other."""
+    rotations, translations = stream.rotations_, stream.translations_
+    errors = []
+    for s, u in zip(range(len(rotations) - 1), range(1, len(rotations)), strict=True):
+        apart = rotations[s].T @ (translations[u] - translations[s])
+        true = liver.rotations[s].T @ (liver.translations[u] - liver.translations[s])
+        errors.append(np.sum((apart - true) ** 2))
+    return np.sqrt(np.mean(errors))
+
+
+def odometry(liver, t, rng, shift=1.0, degrees=0.2, off=0.0):
+    from scipy.spatial.transform import Rotation
+
+    between = liver.rotations[t - 1].T @ liver.rotations[t]
+    apart = liver.rotations[t - 1].T @ (liver.translations[t] - liver.translations[t - 1])
+    noise = Rotation.from_rotvec(np.radians(degrees) * rng.standard_normal(3)).as_matrix()
+    return Measured(between @ noise, apart + shift * rng.standard_normal(3) + off, shift, degrees, source=t - 1)
+
+
+@pytest.fixture(scope="module")
+def moving_liver():
+    return simulate.liver(clouds=16, landmarks=80, hidden=0.3, noise=1.0, bend=12.0, vertices=600)
+
+
+def fed(liver, motion=None):
+    stream, rng = StreamingGPA(smoothing=0.1), np.random.default_rng(0)
+    for t, cloud in enumerate(liver.points):
+        add(stream, cloud, measured=() if motion is None or t == 0 else motion(t, rng))
+    stream.update()
+    return stream
+
+
+def test_odometry_lowers_the_error_of_the_poses(moving_liver):
+    without, with_it = fed(moving_liver), fed(moving_liver, lambda t, rng: odometry(moving_liver, t, rng))
+    assert pose_errors(with_it, moving_liver) < 0.7 * pose_errors(without, moving_liver)
+    assert_allclose(with_it.map_, without.map_)  # the map is that of the clouds
+    assert "measured motion" not in {finding.kind for finding in with_it.diagnose()}
+
+
+def test_poses_of_a_tracker_lower_it_too(moving_liver):
+    turn, shift = random_rotation(3, np.random.default_rng(5)), np.array([10.0, -300.0, 50.0])
+
+    def tracked(t, rng):
+        place = turn @ moving_liver.translations[t] + shift + 0.5 * rng.standard_normal(3)
+        return Measured(turn @ moving_liver.rotations[t], place, 0.5, 0.1)
+
+    assert pose_errors(fed(moving_liver, tracked), moving_liver) < 0.7 * pose_errors(fed(moving_liver), moving_liver)
+
+
+def test_wrong_odometry_is_noticed(moving_liver):
+    wrong = fed(moving_liver, lambda t, rng: odometry(moving_liver, t, rng, off=40.0 if t == 7 else 0.0))
+    (finding,) = [one for one in wrong.diagnose() if one.kind == "measured motion"]
+    assert "that of cloud 7 from 6" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("motion", "message"),
+    [
+        (Measured(np.eye(2), np.zeros(3), 1, 1), "has shapes"),
+        (Measured(np.diag([1, 1, -1]), np.zeros(3), 1, 1), "is no rotation"),
+        (Measured(np.eye(3), np.zeros(3), 0, 1), "accuracies above 0"),
+        (Measured(np.eye(3), np.zeros(3), 1, 1, source=99), "starts from cloud 99"),
+    ],
+)
+def test_motions_that_make_no_sense_are_refused(motion, message):
+    stream = StreamingGPA()
+    with pytest.raises(InvalidObservations, match=message):
+        add(stream, scene(n=2, m=10, hidden=0.0)[0][0], measured=motion)
+    assert stream.keys_ == ()
+
+
+# -- checkpoints --
+
+
+def test_a_stream_goes_on_from_its_checkpoint(tmp_path, moving_liver):
+    path, rng = tmp_path / "stream.npz", np.random.default_rng(0)
+    first, second = StreamingGPA(window=8, automatic=True), StreamingGPA(window=8, automatic=True)
+    for t, cloud in enumerate(moving_liver.points):
+        motion = () if t == 0 else odometry(moving_liver, t, rng)
+        for stream in (first, second):
+            add(stream, cloud, measured=motion, time=0.1 * t)
+        if t in (0, 3, 9):
+            second.checkpoint(path)
+            second = StreamingGPA.resume(path)
+    assert second.landmarks_ == first.landmarks_
+    assert second.keys_ == first.keys_
+    assert_allclose(second.map_, first.map_, atol=1e-8 * np.abs(first.map_).max())
+    assert_allclose(second.translations_, first.translations_, atol=1e-6)
+    assert [path.name for path in tmp_path.iterdir()] == ["stream.npz"]
+
+
+def test_a_frozen_stream_stays_frozen(tmp_path):
+    points, _ = scene(n=5, m=30, hidden=0.1, noise=0.01)
+    stream = StreamingGPA()
+    for cloud in points[:4]:
+        add(stream, cloud)
+    stream.update()
+    stream.freeze()
+    add(stream, points[4])
+    stream.checkpoint(tmp_path / "frozen.npz")
+    again = StreamingGPA.resume(tmp_path / "frozen.npz")
+    assert again.frozen
+    assert_allclose(again.map_, stream.map_)
+    assert_allclose(again.pose(4)[1], stream.pose(4)[1], atol=1e-10)
+    assert again.unfreeze().clouds == 5
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "stream.npz"
+    with pytest.raises(FormatError, match="there is no such file"):
+        StreamingGPA.resume(path)
+    path.write_bytes(b"nonsense")
+    with pytest.raises(FormatError):
+        StreamingGPA.resume(path)
+    np.savez(path, header=np.array('{"stream": 1}'))
+    with pytest.raises(FormatError, match="no checkpoint of a stream, or broken"):
+        StreamingGPA.resume(path)
+    stream = StreamingGPA()
+    stream.add(np.random.default_rng(0).standard_normal((8, 3)), [(1, j) for j in range(8)])
+    with pytest.raises(InvalidSetting, match="cannot be saved"):
+        stream.checkpoint(path)
+
+
+# -- errors --
+
+
+def test_what_cannot_be_added_changes_nothing():
+    stream, rng = StreamingGPA(), np.random.default_rng(0)
+    good = rng.standard_normal((8, 3))
+    key = stream.add(good, range(8))
+    with pytest.raises(InvalidObservations, match="given more than once"):
+        stream.add(good, [0, 1, 2, 3, 4, 5, 6, 6])
+    with pytest.raises(InvalidObservations, match="there are 3 ids"):
+        stream.add(good, range(3))
+    with pytest.raises(DegenerateCloud):
+        stream.add(good[:3], range(3))
+    with pytest.raises(InvalidObservations, match="expected 3D"):
+        stream.add(good[:, :2], range(8))
+    with pytest.raises(InvalidObservations, match="time is nan"):
+        stream.add(good, range(8), time=float("nan"))
+    with pytest.raises(InvalidObservations, match="at least 2 are needed"):
+        stream.update()
+    with pytest.raises(InvalidObservations, match="there is no cloud 77"):
+        stream.drop(77)
+    assert stream.keys_ == (key,)
+    with pytest.raises(NotFitted):
+        _ = stream.map_
+    with pytest.raises(NotFitted, match="no cloud was added"):
+        StreamingGPA().update()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"estimator": KernelGPA(), "bandwidth": 1.0}, "given beside an estimator"),
+        ({"estimator": "kernel"}, "expected KernelGPA"),
+        ({"window": 1}, "window is 1"),
+        ({"smoothing": -1.0}, "smoothing"),
+    ],
+)
+def test_settings_are_checked(arguments, message):
+    with pytest.raises(InvalidSetting, match=message):
+        StreamingGPA(**arguments)
+
+
+def test_2d_streams():
+    points, _ = scene(n=5, m=25, d=2, hidden=0.2, noise=0.01)
+    stream = StreamingGPA(automatic=True)
+    clouds = {add(stream, cloud, measured=Measured(np.eye(2), np.zeros(2), 1.0, 90.0)): cloud for cloud in points}
+    assert_equals_batch_map(stream, clouds)
+
+
+def assert_equals_batch_map(stream, clouds):
+    assert rigidly_apart(stream.map_, batch_of(stream, KernelGPA(), clouds)[1].map_) < 1e-8
+
+
+def test_points_go_there_and_back():
+    points, _ = scene(n=4, m=40, hidden=0.0, noise=0.005, bend=0.05)
+    stream = StreamingGPA(automatic=True)
+    for cloud in points:
+        add(stream, cloud)
+    there = stream.transform(points[1], 1)
+    assert_allclose(stream.inverse_transform(there, 1), points[1], atol=1e-6)
