@@ -42,6 +42,13 @@ ROUNDING = 1e-6  # of the map's size: residuals below this are those of exact co
 
 
 @dataclass(frozen=True)
+class Warm:
+    """What is known from a solve of nearly the same clouds."""
+
+    space: Array | None  # (m, ...) near the bottom of the spectrum
+
+
+@dataclass(frozen=True)
 class Round:
     """One solve: the observations with their weights, every cloud reduced, their sum, and the solution."""
 
@@ -181,23 +188,23 @@ class DeformableGPA(GPA):
         form: Form,
         start: Array,
         gamma: float | None = None,
-        warm: bool = False,
+        warm: Warm | None = None,
     ) -> Solution:
         """The map of clouds that are known to be sound and tied, from what they leave of the cost.
 
-        ``gamma`` is the price of the faithful map where it is known already; ``warm`` says that the start is that of
-        nearly the same clouds, and no other needs to be tried.
+        ``gamma`` is the price of the faithful map where it is known already.  ``warm`` is what is known of nearly the
+        same clouds; then ``start`` is theirs too, and no other needs to be tried.
         """
         if self.modes == "auto":
-            spectrum = self._spectrum(core, form) if gamma is None else None
-            faithful = faithful_registration(core.together, form, start, gamma)
+            spectrum = self._spectrum(core, form, warm) if gamma is None else None
+            faithful = faithful_registration(core.together, form, start, gamma, warm is not None)
             return Solution(faithful.gauge, spectrum, faithful)
-        spectrum = self._spectrum(core, form)
+        spectrum = self._spectrum(core, form, warm)
         modes = None if self.modes == "paper" else int(self.modes)
-        begin = start if warm or modes is not None else None
+        begin = start if warm is not None or modes is not None else None
         rank = map_rank(core.clouds)
         gauge = fix_gauge(
-            spectrum, core, rank, modes=modes, scale_method=self.scale_method, start=begin, costed=not warm
+            spectrum, core, rank, modes=modes, scale_method=self.scale_method, start=begin, costed=warm is None
         )
         return Solution(gauge, spectrum)
 
@@ -241,7 +248,7 @@ class DeformableGPA(GPA):
     def family(self) -> Family:
         """The warps, with their settings checked."""
 
-    def _spectrum(self, core: Observations, form: Form) -> Spectrum:
+    def _spectrum(self, core: Observations, form: Form, warm: Warm | None = None) -> Spectrum:
         m, d, rank = len(core.landmarks), core.dimension, map_rank(core.clouds)
         if m < d + 2:
             raise InvalidObservations(
@@ -251,7 +258,8 @@ class DeformableGPA(GPA):
         if not isinstance(self.modes, str) and not rank <= self.modes <= m - 2:
             raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {rank} and {m - 2}")
         modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
-        spectrum = smallest(form, rank, modes, *metric_of(core), values_only=self.modes == "auto")
+        begun = None if warm is None else warm.space
+        spectrum = smallest(form, rank, modes, *metric_of(core), values_only=self.modes == "auto", begun=begun)
         if self.modes == "paper" and spectrum.uniqueness is Uniqueness.NO_GAP:
             warnings.warn(spectrum.uniqueness.value, KernelGPAWarning, stacklevel=4)
         return spectrum

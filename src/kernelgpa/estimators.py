@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from .deformable import FEW_CENTRES, DeformableGPA
+from .deformable import FEW_CENTRES, DeformableGPA, Warm
 from .errors import InvalidSetting
 from .forms import DenseForm, Form
 from .frames import Array, IndexArray
@@ -124,7 +124,7 @@ class AffineGPA(DeformableGPA):
         form: Form,
         start: Array,
         gamma: float | None = None,
-        warm: bool = False,
+        warm: Warm | None = None,
     ) -> Solution:
         if self.method == "spectral":
             return super().solve(core, form, start, gamma, warm)

@@ -46,9 +46,10 @@ def faithful_registration(
     form: Form,
     start: Array,
     gamma: float | None = None,
+    warm: bool = False,
 ) -> Faithful:
-    """The map of eq. 16 with the given gamma, or with gamma by the rule."""
-    system = RigidSystem(together)
+    """The map of eq. 16 with the given gamma, or with gamma by the rule; ``warm`` says that the start is near."""
+    system = RigidSystem(together, few_steps=warm)
     stand_in = form.stand_in if isinstance(form, ThinForm) else None
     if gamma is None:
         # where every try is a long iteration, the form that stands in says where to begin

@@ -26,8 +26,10 @@ from .frames import Array, IndexArray
 from .observations import Cloud, Observations
 from .rotations import Ending, climb, nearest
 from .spectral import Spectrum
+from .threads import product
 from .together import Together
 
+CANCELLED = 1e-5  # of the squares that a cost is the difference of: a smaller one has lost too many digits
 SCALE_METHODS = ("refined", "closed-form", "pairwise")
 
 
@@ -241,6 +243,15 @@ def deliver(
 
 
 def _cost(M: Array, together: Together, motions: Array, there: Array) -> float:
+    """Eq. 11 by the moments of the clouds; where nearly nothing is left of them, by what is left of every point."""
+    n, _, d = together.centred.shape
+    own = together.own * np.einsum("nij,nij->n", motions, motions) / d  # a motion is a rotation times a size
+    pulled = product(together.pull.T, M).reshape(n, d, d)
+    placed = float(together.weights.sum(axis=1) @ np.einsum("md,md->m", M, M))
+    placed -= float(together.mass @ np.einsum("nd,nd->n", there, there))
+    cost = float(own.sum()) + placed - 2 * float(np.einsum("nij,nji->", pulled, motions))
+    if cost > CANCELLED * (float(own.sum()) + placed):
+        return cost
     off = together.centred @ np.swapaxes(motions, 1, 2)
     off -= M
     off += there[:, None]

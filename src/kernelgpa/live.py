@@ -27,6 +27,7 @@ from .warps import Family, ReducedCloud
 
 Key = int
 NOWHERE = -1
+DENSE = 3  # a cloud that sees a third of the landmarks is added by whole rows
 
 
 @dataclass
@@ -75,6 +76,7 @@ class Live:
         self._high, self._low = np.zeros((0, 0)), np.zeros((0, 0))
         self._weights, self._pull = np.zeros((0, 0)), np.zeros((0, 0))
         self._centred, self._means = np.zeros((0, 0, dimension)), np.zeros((0, dimension))
+        self._own = np.zeros(0)
 
     # -- what others ask --
 
@@ -93,6 +95,11 @@ class Live:
         """The landmarks that take part, in the order of their places."""
         return [self.names[number] for number in self._at]
 
+    @property
+    def numbers(self) -> list[int]:
+        """The same by number."""
+        return self._at
+
     def places_of(self, key: Key) -> IndexArray:  # (s,)
         """Where the landmarks of a cloud that takes part stand in the map."""
         used = self.members[key].used
@@ -103,13 +110,14 @@ class Live:
         return self._place[numbers]
 
     def form(self) -> DenseForm:
-        m = len(self._at)
-        return DenseForm(self._high[:m, :m])
+        self._resize(len(self._at), len(self._keys))
+        return DenseForm(self._high)
 
     def observations(self) -> LiveObservations:
         m, n, d = len(self._at), len(self._keys), self.dimension
-        arrays = Together(self._weights[:m, :n], self._centred[:n, :m], self._means[:n])
-        arrays.__dict__["pull"] = self._pull[:m, : n * d]
+        self._resize(m, n)
+        arrays = Together(self._weights, self._centred, self._means)
+        arrays.__dict__["pull"], arrays.__dict__["own"] = self._pull, self._own
         clouds = tuple(used for key in self._keys if (used := self.members[key].used) is not None)
         return LiveObservations(clouds, tuple(range(m)), d, arrays)
 
@@ -270,6 +278,7 @@ class Live:
         self._weights[places, column] = used.weights
         self._centred[column, places] = used.centred
         self._means[column] = used.mean
+        self._own[column] = float(used.weights @ np.einsum("sd,sd->s", used.centred, used.centred))
         self._pull[places, column * d : (column + 1) * d] = used.weights[:, None] * used.centred
         self._accumulate(places, member.reduced.form())
 
@@ -284,21 +293,21 @@ class Live:
         if column != last:
             moved = self._keys[last]
             self._weights[:, column], self._centred[column] = self._weights[:, last], self._centred[last]
-            self._means[column], self._pull[:, mine] = self._means[last], self._pull[:, its]
+            self._means[column], self._own[column] = self._means[last], self._own[last]
+            self._pull[:, mine] = self._pull[:, its]
             self._keys[column], self._column[moved] = moved, column
         self._weights[:, last], self._centred[last], self._pull[:, its] = 0.0, 0.0, 0.0
         self._keys.pop()
 
     def _accumulate(self, places: IndexArray, block: Array) -> None:
         """high + low + block, with what rounding takes from high kept in low."""
-        where = np.ix_(places, places)
-        high, low = self._high[where], self._low[where]
-        total = high + block
-        seen = total - high
-        low += (high - (total - seen)) + (block - seen)
-        renewed = total + low
-        low -= renewed - total
-        self._high[where], self._low[where] = renewed, low
+        if DENSE * len(places) > len(self._at):  # whole rows, which is faster than single entries
+            wide = np.zeros((len(places), self._high.shape[1]))
+            wide[:, places] = block
+            self._high[places], self._low[places] = _summed(self._high[places], self._low[places], wide)
+        else:
+            where = np.ix_(places, places)
+            self._high[where], self._low[where] = _summed(self._high[where], self._low[where], block)
 
     def _enter(self, number: int) -> None:
         self._place[number] = len(self._at)
@@ -323,17 +332,39 @@ class Live:
         self._place[number] = NOWHERE
 
     def _make_room(self) -> None:
-        m, n, d = len(self._at), len(self._keys), self.dimension
+        m, n = len(self._at), len(self._keys)
         rows, columns = self._weights.shape
         if m <= rows and n <= columns:
             return
-        rows, columns = (have if want <= have else want + want // 4 + 8 for have, want in ((rows, m), (columns, n)))
-        self._high, self._low = _grown(self._high, rows, rows), _grown(self._low, rows, rows)
-        self._weights, self._pull = _grown(self._weights, rows, columns), _grown(self._pull, rows, columns * d)
-        self._centred, self._means = _grown(self._centred, columns, rows, d), _grown(self._means, columns, d)
+        self._resize(*(have if want <= have else want + want // 4 + 8 for have, want in ((rows, m), (columns, n))))
+
+    def _resize(self, rows: int, columns: int) -> None:
+        """Arrays for so many landmarks and clouds; at a solve they have no more, so that they lie in one piece."""
+        if self._weights.shape == (rows, columns):
+            return
+        d = self.dimension
+        self._high, self._low = _resized(self._high, rows, rows), _resized(self._low, rows, rows)
+        self._weights, self._pull = _resized(self._weights, rows, columns), _resized(self._pull, rows, columns * d)
+        self._centred, self._means = _resized(self._centred, columns, rows, d), _resized(self._means, columns, d)
+        self._own = _resized(self._own, columns)
 
 
-def _grown(array: Array, *shape: int) -> Array:
-    larger = np.zeros(shape)
-    larger[tuple(slice(0, extent) for extent in array.shape)] = array
-    return larger
+def _summed(high: Array, low: Array, block: Array) -> tuple[Array, Array]:
+    """high + low + block as two arrays again; ``high`` and ``low`` are overwritten."""
+    total = high + block
+    seen = total - high
+    high -= total - seen
+    high += block - seen  # what rounding took
+    low += high
+    renewed = total + low
+    low -= renewed - total
+    return renewed, low
+
+
+def _resized(array: Array, *shape: int) -> Array:
+    if array.shape == shape:
+        return array
+    other = np.zeros(shape)
+    part = tuple(slice(0, min(one, another)) for one, another in zip(array.shape, shape, strict=True))
+    other[part] = array[part]
+    return other

@@ -41,6 +41,7 @@ from .together import Together
 
 SIMILARITY_ROUNDS = 500
 MIRROR_THICKNESS = SHEET**2  # squared spread along the thinnest axis, as a share of that along the next
+MANY_MOTIONS = 100_000  # entries of a matrix over all motions, above which few steps go without it
 MIRROR_RATIO = 0.5  # how much better a mirror image must fit to be called one
 
 
@@ -156,12 +157,14 @@ def mirrored_onto(cloud: Cloud, places: Array) -> bool:  # (s, d)
 class RigidSystem:
     """Eq. 15 with the map and the translations eliminated, or eq. 16 where the map has a price.
 
-    The map of any rotations is linear in them, and is solved for once, for the unit motions of every cloud.
+    The map of any rotations is linear in them, and is solved for once, for the unit motions of every cloud; or, where
+    few steps are to be expected and clouds are many, anew for the motions of every step.
     """
 
-    def __init__(self, together: Together) -> None:
-        n, _, d = together.centred.shape
+    def __init__(self, together: Together, few_steps: bool = False) -> None:
+        n, m, d = together.centred.shape
         self._shape = (n, d, d)
+        self._stepwise = few_steps and n * d * min(n * d, m) > MANY_MOTIONS
         self._weights, self._pull = together.weights, together.pull
         self._settle(self._free())
 
@@ -179,6 +182,9 @@ class RigidSystem:
         return form.inverse(gamma, total, columns, lifted)
 
     def _settle(self, settled: Apply) -> None:
+        self._settled = settled
+        if self._stepwise:
+            return
         self._places = settled(self._pull)  # (m, n d): the map that each unit motion makes
         m, motions = self._places.shape
         self._support = product(self._pull.T, self._places) if motions <= m else None  # (n d, n d)
@@ -201,10 +207,14 @@ class RigidSystem:
         return settled
 
     def map_of(self, motions: Array) -> Array:  # (n, d, d) s_t R_t -> (m, d)
-        return self._places @ self._stacked(motions)
+        stacked = self._stacked(motions)
+        return self._settled(self._pull @ stacked) if self._stepwise else self._places @ stacked
 
     def operator(self, motions: Array) -> Array:
         stacked = self._stacked(motions)
+        if self._stepwise:
+            settled = self._settled(product(self._pull, stacked))
+            return np.swapaxes(product(self._pull.T, settled).reshape(self._shape), 1, 2)
         pulled = self._pull.T @ (self._places @ stacked) if self._support is None else self._support @ stacked
         return np.swapaxes(pulled.reshape(self._shape), 1, 2)
 

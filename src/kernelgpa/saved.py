@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,8 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         header["inducing"] = getattr(gpa.family_, "inducing", None)
         header["faithful"] = None if gpa.faithful_ is None else [gpa.faithful_.gamma, gpa.faithful_.excess]
         if gpa.spectrum_ is not None:
-            spectrum = asdict(gpa.spectrum_)
+            spectrum = asdict(replace(gpa.spectrum_, space=None))
+            del spectrum["space"]  # a help for solves that follow, and no result
             arrays |= {f"spectrum_{name}": spectrum.pop(name) for name in ("values", "vectors")}
             header["spectrum"] = spectrum
     elif isinstance(gpa, RigidGPA):

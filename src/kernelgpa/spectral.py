@@ -31,6 +31,7 @@ from .frames import Array, BoolArray
 from .iterated import Apply, SumForm
 from .observations import Observations
 
+TINY = 100  # landmarks below which what is known of the spectrum saves nothing
 SHIFT = 1e-10  # eps, as a share of the largest eigenvalue
 NO_GAP_SHARE = 1e-6  # a gap below this share of the eigenvalue above it is none
 RESIDUAL = 1e-9  # of an eigenvector, as a share of what Q does to the others
@@ -70,6 +71,7 @@ class Spectrum:
     top: float  # a bound on the largest eigenvalue, the yardstick for rounding
     dimension: int
     solver: str
+    space: Array | None = None  # (m, ...) from which the spectrum of nearly the same form is soon found
 
     @property
     def gap(self) -> float:
@@ -94,6 +96,7 @@ def smallest(
     density: Array | None = None,  # (m,) D; None: all 1
     top: float | None = None,  # a bound on the largest eigenvalue; None: the trace
     values_only: bool = False,  # the vectors need not be better than the values ask for
+    begun: Array | None = None,  # (m, ...) vectors near those at the bottom, where some are known
 ) -> Spectrum:
     """The k bottom eigenvectors and k + 1 eigenvalues of the total form."""
     m = form.landmarks
@@ -103,16 +106,17 @@ def smallest(
     top = scaled.total if top is None else top
     lifted = np.sqrt(2 * top) / shrink / np.linalg.norm(1 / shrink)  # above every other, even those at the bound
     wanted = min(modes + 1, m - 1)
-    if isinstance(scaled, DenseForm) and (m <= SMALL or wanted > m // 4):
+    tiny = m <= (SMALL if begun is None else TINY)
+    if isinstance(scaled, DenseForm) and (tiny or wanted > m // 4):
         values, vectors = _bottom_of(scaled.matrix + np.outer(lifted, lifted), wanted)
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
     if isinstance(scaled, ThinForm) and scaled.stand_in is not None:
         stand_in = scaled.stand_in
-        begun = smallest(replace(stand_in, factors=np.ones(m)), dimension, wanted + 2, density, top)
-        shift = np.full(m, max(float(begun.values[0]), SHIFT * top))
+        roughly = smallest(replace(stand_in, factors=np.ones(m)), dimension, wanted + 2, density, top)
+        shift = np.full(m, max(float(roughly.values[0]), SHIFT * top))
         precondition = stand_in.inverse(1.0, shift, np.zeros((m, 0)), lifted)
         values, vectors = _preconditioned(
-            scaled, precondition, begun.vectors[:, :wanted] / shrink[:, None], lifted, top, values_only
+            scaled, precondition, roughly.vectors[:, :wanted] / shrink[:, None], lifted, top, values_only
         )
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "thin: LOBPCG")
     if isinstance(scaled, SumForm) and 5 * wanted >= m:  # too few landmarks for a block method
@@ -128,11 +132,13 @@ def smallest(
     def apply(x: Array) -> Array:
         return scaled.apply(x) + np.multiply.outer(lifted, lifted @ x)
 
-    found = _block_krylov(solve, apply, m * top, m, wanted, values_only)
-    values, vectors = _lanczos(solve, apply, m * top, m, wanted) if found is None else found
+    near = None if begun is None else begun / shrink[:, None]
+    found = _block_krylov(solve, apply, m * top, m, wanted, values_only, near)
+    values, vectors, space = (*_lanczos(solve, apply, m * top, m, wanted), None) if found is None else found
     # a shift that is not the same for all landmarks lets a trace of the constants in
     vectors = vectors - np.outer(lifted, lifted @ vectors) / (lifted @ lifted)
-    return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, SOLVERS[type(scaled)])
+    kept = None if space is None else shrink[:, None] * space
+    return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, SOLVERS[type(scaled)], kept)
 
 
 def _bottom_of(matrix: Array, wanted: int) -> tuple[Array, Array]:
@@ -200,9 +206,9 @@ def _preconditioned(
 
 
 def _block_krylov(
-    solve: Apply, apply: Apply, total: float, m: int, wanted: int, values_only: bool
-) -> tuple[Array, Array] | None:
-    """The bottom eigenpairs of ``apply`` by a block Krylov method on its (shifted) inverse ``solve``.
+    solve: Apply, apply: Apply, total: float, m: int, wanted: int, values_only: bool, near: Array | None = None
+) -> tuple[Array, Array, Array] | None:
+    """The bottom eigenpairs of ``apply`` by a block Krylov method on its (shifted) inverse ``solve``, from ``near``.
 
     A block as wide as what is wanted and a few more sees repeated eigenvalues, and costs hardly more than one vector
     where the time goes into reading the inverse.  None where it has not settled after some blocks.
@@ -211,26 +217,31 @@ def _block_krylov(
     if width * MOST_BLOCKS > m // 2:
         return None
     random = np.random.default_rng(SEED)
-    block = np.linalg.qr(random.standard_normal((m, width)))[0]
+    first = random.standard_normal((m, width))
+    if near is not None:
+        first[:, : near.shape[1]] = near[:, :width]
+    block = np.linalg.qr(first)[0]
     basis, image = np.zeros((m, 0)), np.zeros((m, 0))
     before = np.full(wanted, np.inf)
     for _ in range(MOST_BLOCKS):
         basis, image = np.hstack([basis, block]), np.hstack([image, solve(block)])
         projected = basis.T @ image
-        top, mix = eigh(0.5 * (projected + projected.T), subset_by_index=(len(projected) - wanted, len(projected) - 1))
+        all_values, all_mix = eigh(0.5 * (projected + projected.T))
+        top, mix = all_values[-wanted:], all_mix[:, -wanted:]
         found = basis @ mix
         off = np.linalg.norm(image @ mix - found * top, axis=0)
         # of the last, which is first here, only the value is wanted: it is as good as the square of the vector
         rough = values_only | (np.arange(wanted) == 0)
         allowed = np.where(rough, np.sqrt(BLOCK_RESIDUAL), BLOCK_RESIDUAL) * top
         if np.all(off <= allowed) and np.all(np.abs(top - before) <= BLOCK_RESIDUAL * top):
+            space = basis @ all_mix[:, -width:][:, ::-1]
             if values_only:
                 basis = np.linalg.qr(found[:, ::-1])[0]
                 projected = basis.T @ apply(basis)
                 values, mix = eigh(0.5 * (projected + projected.T))
-                return values, basis @ mix
+                return values, basis @ mix, space
             ritz = _ritz(solve, apply, found, total, wanted)
-            return (ritz.values, ritz.vectors) if ritz.settled[:-1].all() else None
+            return (ritz.values, ritz.vectors, space) if ritz.settled[:-1].all() else None
         before = top
         block = image[:, -width:]
         for _ in range(2):  # twice is enough

@@ -23,6 +23,11 @@ class Together:
         return (self.weights[:, :, None] * np.swapaxes(self.centred, 0, 1)).reshape(len(self.weights), -1)
 
     @cached_property
+    def own(self) -> Array:  # (n,)
+        """The weighted square of each cloud about its centre."""
+        return np.asarray(np.einsum("mn,nmd,nmd->n", self.weights, self.centred, self.centred))
+
+    @cached_property
     def mass(self) -> Array:  # (n,)
         """The weight of each cloud."""
         return self.weights.sum(axis=0)

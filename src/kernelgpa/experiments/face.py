@@ -20,7 +20,7 @@ BANDWIDTH, SMOOTHING = 0.25, 0.2
 NOISE = 0.2  # mm
 CREASE = {"mouth open": "the lips part along a crease that is narrower than the kernel"}
 CHIN_AT, CHIN = (0.0, -101.0), 30.0  # x and y of the chin's middle, and the radius that no cloud sees, mm
-DOT = 12.0  # of the picture
+DOT = 6.0  # of the picture
 AROUND = 12.0  # mm from a landmark: the face side
 
 
@@ -118,7 +118,8 @@ def _figure(models: dict[str, GPA], scene: simulate.Faces, front: IndexArray) ->
     warped = {column: models[column].transform_clouds(scene.surfaces[:, front]) for column in COLUMNS}
     apart = {column: np.linalg.norm(own - metrics.mean_map(own), axis=2) for column, own in warped.items()}
     top = scale_top(apart["rigid"])
-    figure = Figure(figsize=(13, 15), layout="constrained")
+    figure = Figure(figsize=(9.5, 11.5), layout="constrained")
+    figure.get_layout_engine().set(rect=(0.02, 0, 0.98, 1))  # type: ignore[union-attr, call-arg]  # labels are cut off otherwise
     panels = figure.subplots(len(COLUMNS), 1 + len(scene.expressions))
     for row, column in zip(panels, COLUMNS, strict=True):
         mean = _facing(metrics.mean_map(warped[column]), scene.vertices[front])

@@ -153,7 +153,8 @@ def _add(found: Folder, path: Path, read: Callable[[T], Data], given: T) -> None
             raise FormatError(path, None, f"it has {path.stat().st_size / 1e9:.0f} GB", "expected less than 2")
         found.add(path, read(given))
     except (KernelGPAError, OSError) as problem:
-        found.unread.append(str(problem))
+        told = str(problem)
+        found.unread.append(told if path.name in told else f"{path.name}: {told}")
 
 
 def matrix_in(path: Path, columns: int | None = None) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from ..deformable import DeformableGPA
+from ..deformable import DeformableGPA, Warm
 from ..diagnosis import Finding
 from ..errors import DegenerateCloud, InvalidObservations, InvalidSetting, NotFitted, NumericalFailure, WeaklyTied
 from ..estimators import KernelGPA
@@ -115,6 +115,7 @@ class StreamingGPA:
         self._measured: dict[Key, list[Measured]] = {}
         self._deviations: dict[tuple[Key, Key | str], float] = {}
         self._solved: Solved | None = None
+        self._space: Array | None = None  # (numbers, ...) near the bottom of the spectrum
         self._places: dict[Name, int] = {}
         self._warps: dict[Key, Warp] = {}
         self._usual: deque[float] = deque(maxlen=REMEMBERED)
@@ -226,7 +227,8 @@ class StreamingGPA:
             return _refitted(self.estimator, live)
         core, form = live.observations(), live.form()
         try:
-            solution = self._bending().solve(core, form, start, warm=self._solved is not None)
+            warm = None if self._solved is None else Warm(self._near(live))
+            solution = self._bending().solve(core, form, start, warm=warm)
         except NumericalFailure:
             require_tied(live.batch())
             raise
@@ -237,6 +239,9 @@ class StreamingGPA:
         if len(spectrum.values) > rank and spectrum.values[rank] < NO_TIE * spectrum.top:
             require_tied(live.batch())
         gauge = solution.gauge
+        if spectrum.space is not None:
+            self._space = np.zeros((len(live.names), spectrum.space.shape[1]))
+            self._space[live.numbers] = spectrum.space
         solved = Solved(
             list(live.landmarks),
             gauge.map,
@@ -247,6 +252,16 @@ class StreamingGPA:
             padded(spectrum.values, live.dimension + 1),
         )
         return _with_lonely(solved, live)
+
+    def _near(self, live: Live) -> Array | None:  # (m, ...)
+        """Vectors near the bottom of the spectrum: the last ones, 0 for landmarks that are new."""
+        if self._space is None:
+            return None
+        numbers = np.array(live.numbers)
+        known = numbers < len(self._space)
+        near = np.zeros((len(numbers), self._space.shape[1]))
+        near[known] = self._space[numbers[known]]
+        return near
 
     def _start(self, live: Live) -> Array:  # (n, d, d)
         """Rotations to begin from: the last ones; new clouds are laid onto the map."""
