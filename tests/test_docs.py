@@ -51,6 +51,13 @@ def test_a_tutorial_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
 
 
+def test_the_page_of_scenes_runs():
+    found = blocks(DOCS / "simulate.md")
+    assert {kind for kind, _ in found} == {"python"}
+    for _, text in found:
+        exec(compile(text, "simulate.md", "exec"), {})
+
+
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
 def test_links_lead_to_files(page):
     for link in re.findall(r"\]\(((?!http)[^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):

@@ -31,6 +31,7 @@ from .warps import ReducedCloud
 from .warps.part import LeftOut
 
 SMALL = 400  # landmarks below which a dense form costs nothing
+MOST_KEPT = 3000  # landmarks up to which what is the same for all prices of the map is kept
 MOST_DENSE = 5000  # landmarks above which features, however many, are kept thin
 FEW = 0.1  # features a cloud, as a share of the landmarks, that are added up by one product
 ROWS = 2000  # landmarks at a time in products of features
@@ -82,10 +83,11 @@ class DenseForm:
     def inverse(self, scale: float, diagonal: Array, columns: Array, lifted: Array) -> Apply:
         # in the order of LAPACK, which reads and writes the lower triangle alone
         S = np.multiply(self.matrix, scale, out=room(*self.matrix.shape)).T
-        if columns.shape[1]:
-            S = dsyrk(-1.0, columns, 1.0, S, lower=True, overwrite_c=True)
-        S = dsyrk(1.0, lifted[:, None], 1.0, S, lower=True, overwrite_c=True)
-        S[np.diag_indices_from(S)] += diagonal
+        rest = self._rest(diagonal, columns, lifted)
+        if rest is None:
+            _add_rest(S, diagonal, columns, lifted)
+        else:
+            S += rest
         try:
             factor = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
@@ -93,6 +95,25 @@ class DenseForm:
                 "the total cost is not positive definite in double precision; raise smoothing"
             ) from None
         return lambda x: cho_solve(factor, x, check_finite=False)
+
+    def _rest(self, diagonal: Array, columns: Array, lifted: Array) -> Array | None:
+        """All but Q, kept for whoever asks again with the same columns; None where that is not worth its memory."""
+        if not columns.shape[1] or not SMALL < self.landmarks <= MOST_KEPT:
+            return None
+        known = self.__dict__.get("_kept_rest")
+        if known is None or known[0] is not columns:
+            rest = np.zeros(self.matrix.shape, order="F")
+            _add_rest(rest, diagonal, columns, lifted)
+            known = self.__dict__["_kept_rest"] = (columns, rest)
+        return known[1]
+
+
+def _add_rest(S: Array, diagonal: Array, columns: Array, lifted: Array) -> None:
+    """diag(diagonal) - columns columns' + lifted lifted', added to the lower triangle of S, in Fortran order."""
+    if columns.shape[1]:
+        dsyrk(-1.0, columns, 1.0, S, lower=True, overwrite_c=True)
+    dsyrk(1.0, lifted[:, None], 1.0, S, lower=True, overwrite_c=True)
+    S[np.diag_indices_from(S)] += diagonal
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,10 @@ class RigidSystem:
         self._shape = (n, d, d)
         self._stepwise = few_steps and n * d * min(n * d, m) > MANY_MOTIONS
         self._weights, self._pull = together.weights, together.pull
+        total = self._weights.sum(axis=1)
+        columns = self._weights / np.sqrt(self._weights.sum(axis=0))
+        lifted = np.full(len(total), np.sqrt(total.mean() / len(total)))  # the map's own position is free
+        self._tied = total, columns, lifted
         self._settle(self._free())
 
     def penalised(self, form: Form, gamma: float) -> RigidSystem:
@@ -176,10 +180,7 @@ class RigidSystem:
 
     def _inverse_with(self, form: Form, gamma: float) -> Apply:
         """The translations eliminated first, then the map: gamma Q + D - sum_t w_t w_t' / |w_t|, lifted."""
-        total = self._weights.sum(axis=1)
-        columns = self._weights / np.sqrt(self._weights.sum(axis=0))
-        lifted = np.full(len(total), np.sqrt(total.mean() / len(total)))  # the map's own position is free
-        return form.inverse(gamma, total, columns, lifted)
+        return form.inverse(gamma, *self._tied)
 
     def _settle(self, settled: Apply) -> None:
         self._settled = settled

@@ -111,7 +111,7 @@ def _require_seen_in(seen_in: Mapping[int, int], clouds: int) -> None:
         require_whole("seen_in: a number of clouds", times, least=1)
         if times > clouds:
             raise InvalidSetting(
-                f"seen_in asks for {count} landmarks seen in {times} clouds; there are {clouds} clouds"
+                f"seen_in asks for {count} landmarks seen in {times} clouds; there are {clouds}; pass another seen_in"
             )
 
 
