@@ -91,8 +91,8 @@ def stream(
     session = Session(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
     about = _resumed(session, checkpoint)
     place = Place(**about.get("place", {}))
-    lines = lines_of(frames, follow, place)  # before anything is written
     with ExitStack() as stack:
+        lines = stack.enter_context(lines_of(frames, follow, place))  # before anything is written
         journal = None if output is None else stack.enter_context(Journal(output, about.get("sizes")))
         run = Run(session, journal, output, view, checkpoint, checkpoint_every, place)
         ended = run.over(lines, str(frames))

@@ -192,9 +192,7 @@ def _motion(value: Any, what: str, d: int) -> Motion | None:
     start = value.get("from")
     accuracy, degrees = (_number(value.get(key), f"{key} of {what}") for key in ("accuracy", "degrees"))
     if accuracy <= 0 or degrees <= 0:
-        raise _Wrong(
-            f"{what} has accuracy {accuracy:g} and degrees {degrees:g}", "expected standard deviations above 0"
-        )
+        raise _Wrong(f"{what} has accuracy {accuracy:g} and degrees {degrees:g}", "expected numbers above 0")
     return Motion(
         _rotation(value, what, d),
         _numbers(value.get("translation"), d, f"translation of {what}"),

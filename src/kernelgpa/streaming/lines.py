@@ -11,6 +11,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -50,33 +51,35 @@ class Line:
         return self.text.endswith(b"\n")
 
 
-def lines_of(path: Path, follow: bool, place: Place) -> Iterator[Line]:
+@contextmanager
+def lines_of(path: Path, follow: bool, place: Place) -> Iterator[Iterator[Line]]:
     """The lines after a place; with ``follow`` a file is waited for to grow, for ever."""
     if str(path) == STANDARD_INPUT:
-        return _of_pipe(sys.stdin.buffer, place)
-    file = _opened(path)
-    if not path.is_file():  # a named pipe
-        return _of_pipe(file, place)
-    _find(file, path, place)
-    return _of_file(file, path, follow, place)
+        yield _of_pipe(sys.stdin.buffer, place)
+        return
+    with _opened(path) as file:
+        if not path.is_file():  # a named pipe
+            yield _of_pipe(file, place)
+            return
+        _find(file, path, place)
+        yield _of_file(file, path, follow, place)
 
 
 def _of_file(file: BinaryIO, path: Path, follow: bool, place: Place) -> Iterator[Line]:
-    with file:
-        half = b""
-        while True:
-            text = half + file.readline()
-            if text.endswith(b"\n") or (text and not follow):
-                half = b""
-                place = place.after(text)
-                yield Line(text, place)
-            elif not follow:
-                return
-            else:
-                half = text
-                if os.fstat(file.fileno()).st_size < place.offset + len(half):
-                    raise FormatError(path, None, "the file became shorter", "a stream may only grow; start again")
-                time.sleep(POLL)
+    half = b""
+    while True:
+        text = half + file.readline()
+        if text.endswith(b"\n") or (text and not follow):
+            half = b""
+            place = place.after(text)
+            yield Line(text, place)
+        elif not follow:
+            return
+        else:
+            half = text
+            if os.fstat(file.fileno()).st_size < place.offset + len(half):
+                raise FormatError(path, None, "the file became shorter", "a stream may only grow; start again")
+            time.sleep(POLL)
 
 
 def _of_pipe(file: BinaryIO, place: Place) -> Iterator[Line]:
