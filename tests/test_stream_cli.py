@@ -18,10 +18,12 @@ from scipy.spatial.transform import Rotation
 from kernelgpa import KernelGPA, StreamingGPA, io, simulate
 from kernelgpa.errors import FormatError
 from kernelgpa.frames import finite_rows
+from kernelgpa.observations import Cloud, Observations
 from kernelgpa.rotations import nearest
 from kernelgpa.streaming.checkpoint import read as read_checkpoint
 from kernelgpa.streaming.frames import Drop, End, parse, render
 from kernelgpa.streaming.lines import Place, lines_of
+from kernelgpa.streaming.trust import pose_trust
 from test_cli import run
 
 CLOUDS, LANDMARKS = 12, 40
@@ -264,6 +266,14 @@ def test_measured_motions_are_taken(kernelgpa, texts, tmp_path):
     stream = StreamingGPA.resume("state.npz")
     sources = [[one.source for one in stream._measured[key]] for key in stream.keys_]
     assert sources == [["tracker"], ["tracker", 0], ["tracker", 1], ["tracker", 2], ["tracker", 1], ["tracker"]]
+
+
+def test_the_trust_in_a_pose_does_not_depend_on_the_order_of_landmarks(scene):
+    (first, *_), places = Observations.from_array(scene.points).clouds, scene.template
+    order = np.random.default_rng(0).permutation(len(first.seen))
+    other = Cloud(first.name, np.arange(len(order)), first.points[order], first.weights[order])
+    expected = pose_trust(first, places[first.seen])
+    assert_allclose(pose_trust(other, places[first.seen[order]]), expected, rtol=1e-8, atol=1e-10 * expected.max())
 
 
 # -- lines that cannot be used --

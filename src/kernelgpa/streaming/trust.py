@@ -19,7 +19,9 @@ def pose_trust(cloud: Cloud, places: Array) -> Array:  # (s, d) -> (q, q)
     Deformation moves whole regions, so landmarks do not err one by one, and regions are what is left out.
     """
     rotation, translation = pose_onto(cloud, places)
-    labels = regions(cloud.points, REGIONS)
+    order = np.lexsort(cloud.points.T)  # regions begin at the first row, and rows stand otherwise after a checkpoint
+    labels = np.empty(len(order), dtype=np.intp)
+    labels[order] = regions(cloud.points[order], REGIONS)
     moves = []
     for label in np.unique(labels):
         keep = labels != label
