@@ -19,7 +19,7 @@ from kernelgpa.cli.convert import file_name
 from shared_data import SHARED
 from test_folder import FILES
 
-COMMANDS = ["demo", "register", "warp", "evaluate", "tune", "simulate", "convert", "info", "reproduce"]
+COMMANDS = ["demo", "register", "warp", "evaluate", "tune", "simulate", "convert", "info", "reproduce", "stream"]
 
 
 def run(monkeypatch, *arguments):

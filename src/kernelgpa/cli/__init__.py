@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import convert, demo, register, reproduce, tune, warp
+from . import convert, demo, register, reproduce, stream, tune, warp
 from .common import app, main
 
-__all__ = ["app", "convert", "demo", "main", "register", "reproduce", "tune", "warp"]
+__all__ = ["app", "convert", "demo", "main", "register", "reproduce", "stream", "tune", "warp"]
 
 
 def _print_version(wanted: bool) -> None:

@@ -17,8 +17,11 @@ from .. import metrics, plotting, simulate
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..folder import PICTURE, About, require_replaceable, save
 from ..io.base import Contents, Specimen, counted
-from ..io.files import fitted_to, suffix_of, write
+from ..io.files import fitted_to, suffix_of, write, write_bytes
+from ..streaming import frames
 from .common import Verbose, app, say, spoken_warnings
+
+FRAMES = ".jsonl"
 
 
 @app.command()
@@ -82,7 +85,9 @@ def _picture(figure: Figure) -> bytes:
 
 @app.command(name="simulate")
 def simulate_liver(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file of the landmarks, of any format.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file of the landmarks, of any format, or frames.jsonl.")
+    ],
     clouds: Annotated[int, typer.Option(help="How many.")] = 12,
     landmarks: Annotated[int, typer.Option(help="How many, up to one a vertex.")] = 150,
     bend: Annotated[float, typer.Option(help="Root mean square displacement, in mm.")] = 8.0,
@@ -103,13 +108,16 @@ def simulate_liver(
         kernelgpa simulate -o scans.csv --truth truth.csv --surface surface.npz
 
         kernelgpa simulate -o scans.csv --clouds 60 --landmarks 201 --hidden 0.5 --wrong 0.1
+
+        kernelgpa simulate -o frames.jsonl --clouds 60        (for kernelgpa stream)
     """
-    for path in (output, truth, surface):
+    as_frames = output.suffix.lower() == FRAMES
+    for path in (None if as_frames else output, truth, surface):
         if path is not None:
             suffix_of(path)
     scene = simulate.liver(clouds=clouds, landmarks=landmarks, bend=bend, hidden=hidden, noise=noise, seed=seed)
     points = simulate.exchanged(scene.points, wrong, seed)[0] if wrong else scene.points
-    _write(output, points)
+    (_write_frames if as_frames else _write)(output, points)
     if truth is not None:
         _write(truth, scene.template[None])
     if surface is not None:
@@ -123,4 +131,12 @@ def _write(path: Path, points: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
     for one in lost:
         say(f"note: {path}: {one}")
     write(path, held)
+    typer.echo(str(path))
+
+
+def _write_frames(path: Path, points: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
+    """One cloud a line, as it would come from the sensor; its time is its number."""
+    labels = counted(points.shape[1])
+    lines = [frames.render(t, float(t), labels, own) for t, own in enumerate(points)]
+    write_bytes(path, "".join(lines).encode())
     typer.echo(str(path))

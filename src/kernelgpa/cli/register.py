@@ -150,7 +150,7 @@ def register(
         "smoothing": smoothing,
         "control_points": control_points,
         "inducing": inducing,
-        "modes": _modes(modes),
+        "modes": modes_of(modes),
         "robust": robust,
         "tune": tune,
         "folds": folds,
@@ -284,7 +284,7 @@ def _resolved(plan: Plan, gpa: GPA, unit: str | None) -> dict[str, Any]:
     return {"input": {**plan.input, "files": files}, "method": {"name": name, **used}, "output": output}
 
 
-def _modes(text: str | None) -> str | int | None:
+def modes_of(text: str | None) -> str | int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else text
 
 

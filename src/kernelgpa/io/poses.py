@@ -1,7 +1,7 @@
 """Poses of the clouds, sensor to map, as trajectory tools read them.
 
-TUM: ``timestamp tx ty tz qx qy qz qw``; the time is the number of the cloud, from 0.  KITTI: the twelve numbers of
-[R t], row by row.  Clouds of the plane lie in the plane z = 0.
+TUM: ``timestamp tx ty tz qx qy qz qw``; the time is that of a frame, or the number of the cloud, from 0.  KITTI: the
+twelve numbers of [R t], row by row.  Clouds of the plane lie in the plane z = 0.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from .base import text_of
 
 
 def tum(rotations: Array, translations: Array) -> str:  # (n, d, d), (n, d)
-    R, t = _in_space(rotations, translations)
-    quaternions = Rotation.from_matrix(R).as_quat()
-    rows = [f"{i} {_numbers(t[i])} {_numbers(quaternions[i])}\n" for i in range(len(t))]
+    rows = [tum_row(i, *pose) for i, pose in enumerate(zip(rotations, translations, strict=True))]
     return "# timestamp tx ty tz qx qy qz qw\n" + "".join(rows)
+
+
+def tum_row(time: float, rotation: Array, translation: Array) -> str:  # (d, d), (d,)
+    (R,), (t,) = _in_space(rotation[None], translation[None])
+    return f"{time!r} {_numbers(t)} {_numbers(Rotation.from_matrix(R).as_quat())}\n"
 
 
 def kitti(rotations: Array, translations: Array) -> str:
