@@ -349,7 +349,7 @@ def test_wrong_odometry_is_noticed(moving_liver):
 @pytest.mark.parametrize(
     ("motion", "message"),
     [
-        (Measured(np.eye(2), np.zeros(3), 1, 1), "has shapes"),
+        (Measured(np.eye(2), np.zeros(3), 1, 1), "has a rotation of shape"),
         (Measured(np.diag([1, 1, -1]), np.zeros(3), 1, 1), "is no rotation"),
         (Measured(np.eye(3), np.zeros(3), 0, 1), "accuracies above 0"),
         (Measured(np.eye(3), np.zeros(3), 1, 1, source=99), "starts from cloud 99"),

@@ -70,6 +70,7 @@ class Live:
         self._seers: list[set[Key]] = []  # of numbers: the clouds that take part and see it
         self._known: list[int] = []  # of numbers: how many clouds see it, waiting or not
         self._place = np.zeros(0, dtype=np.intp)  # of numbers
+        self._counts = np.zeros(0, dtype=np.intp)  # of numbers: the clouds that take part and see it
         self._at: list[int] = []  # of places, numbers
         self._keys: list[Key] = []  # of columns
         self._column: dict[Key, int] = {}
@@ -147,10 +148,9 @@ class Live:
                     self.names[number] = name
                 self._number[name] = number
             numbers[i] = number
-        if len(self._place) < len(self.names):
-            self._place = np.append(
-                self._place, np.full(len(self.names) - len(self._place) + 64, NOWHERE, dtype=np.intp)
-            )
+        if (more := len(self.names) - len(self._place)) > 0:
+            self._place = np.append(self._place, np.full(more + 64, NOWHERE, dtype=np.intp))
+            self._counts = np.append(self._counts, np.zeros(more + 64, dtype=np.intp))
         return numbers
 
     def keep_names(self, cloud: Cloud) -> None:
@@ -200,13 +200,9 @@ class Live:
         """Of the clouds that wait those that share enough with each other and with the clouds that take part."""
         if not waiting:
             return []
-        counts = np.zeros(len(self.names), dtype=np.intp)
-        counts[self._at] = 2
-        for key in self._keys:  # landmarks that one cloud alone saw as yet
-            counts[self.members[key].cloud.seen] = np.maximum(counts[self.members[key].cloud.seen], 1)
         chosen = list(waiting)
         while chosen:
-            together = counts.copy()
+            together = self._counts.copy()
             for key in chosen:
                 together[self.members[key].cloud.seen] += 1
             kept = [key for key in chosen if np.sum(together[self.members[key].cloud.seen] >= 2) > self.dimension]
@@ -217,49 +213,51 @@ class Live:
 
     def _insert(self, key: Key) -> None:
         """Let a cloud take part; where it fails nothing has changed."""
-        member = self.members[key]
-        others: set[Key] = set()
-        for number in member.cloud.seen.tolist():
-            seers = self._seers[number]
-            if len(seers) == 1:
-                others |= seers
-            seers.add(key)
+        seen = self.members[key].cloud.seen
+        others = self._alone_at(seen[self._counts[seen] == 1])
+        self._count(key, 1)
         try:
             self._renew(key)
         except KernelGPAError:
-            for number in member.cloud.seen.tolist():
-                self._seers[number].discard(key)
+            self._count(key, -1)
             raise
         for other in others:
             self._renew(other)
 
     def _withdraw(self, key: Key) -> None:
-        member = self.members[key]
+        seen = self.members[key].cloud.seen
         self._subtract(key)
-        others: set[Key] = set()
-        for number in member.cloud.seen.tolist():
-            seers = self._seers[number]
-            seers.discard(key)
-            if len(seers) == 1:
-                others |= seers
-        for other in others:
+        self._count(key, -1)
+        for other in self._alone_at(seen[self._counts[seen] == 1]):
             self._renew(other)
-        for number in member.cloud.seen.tolist():
-            if len(self._seers[number]) < 2 and self._place[number] != NOWHERE:
-                self._leave(number)
+        for number in seen[(self._counts[seen] < 2) & (self._place[seen] != NOWHERE)].tolist():
+            self._leave(number)
+
+    def _count(self, key: Key, change: int) -> None:
+        """Enter a cloud among those that see its landmarks, or take it out."""
+        seen = self.members[key].cloud.seen
+        self._counts[seen] += change
+        for number in seen.tolist():
+            if change > 0:
+                self._seers[number].add(key)
+            else:
+                self._seers[number].discard(key)
+
+    def _alone_at(self, numbers: IndexArray) -> set[Key]:
+        """The clouds that alone see some landmarks."""
+        return set().union(*(self._seers[number] for number in numbers.tolist()))
 
     def _renew(self, key: Key) -> None:
         """Reduce a cloud at the landmarks that it shares now, in place of what it was before."""
         member = self.members[key]
-        shared = np.array([len(self._seers[number]) >= 2 for number in member.cloud.seen.tolist()])
+        shared = self._counts[member.cloud.seen] >= 2
         used = member.cloud if shared.all() else member.cloud.only(shared, np.arange(len(self.names)))
         short = len(used.seen) <= self.dimension or used.frame.rank == 0
         reduced = None if short else self.family.prepare(used).reduce(self.family.smoothing, used.weights)
         if member.used is not None:
             self._subtract(key)
-        for number in used.seen.tolist():
-            if self._place[number] == NOWHERE:
-                self._enter(number)
+        for number in used.seen[self._place[used.seen] == NOWHERE].tolist():
+            self._enter(number)
         member.used, member.reduced = used, reduced
         self._column[key] = len(self._keys)
         self._keys.append(key)

@@ -31,7 +31,6 @@ from .frames import Array, BoolArray
 from .iterated import Apply, SumForm
 from .observations import Observations
 
-TINY = 100  # landmarks below which what is known of the spectrum saves nothing
 SHIFT = 1e-10  # eps, as a share of the largest eigenvalue
 NO_GAP_SHARE = 1e-6  # a gap below this share of the eigenvalue above it is none
 RESIDUAL = 1e-9  # of an eigenvector, as a share of what Q does to the others
@@ -106,8 +105,7 @@ def smallest(
     top = scaled.total if top is None else top
     lifted = np.sqrt(2 * top) / shrink / np.linalg.norm(1 / shrink)  # above every other, even those at the bound
     wanted = min(modes + 1, m - 1)
-    tiny = m <= (SMALL if begun is None else TINY)
-    if isinstance(scaled, DenseForm) and (tiny or wanted > m // 4):
+    if isinstance(scaled, DenseForm) and (m <= SMALL or wanted > m // 4):
         values, vectors = _bottom_of(scaled.matrix + np.outer(lifted, lifted), wanted)
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
     if isinstance(scaled, ThinForm) and scaled.stand_in is not None:

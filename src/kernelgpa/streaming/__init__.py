@@ -1,5 +1,6 @@
 """Clouds one at a time: the back-end of a live system."""
 
-from .estimator import Measured, StreamingGPA, Update
+from .estimator import StreamingGPA, Update
+from .motions import Measured
 
 __all__ = ["Measured", "StreamingGPA", "Update"]

@@ -23,7 +23,9 @@ from ..live import Live
 from ..observations import Cloud
 from ..saved import CLASSES, settings_of
 from ..version import __version__
-from .estimator import REMEMBERED, Measured, Solved, StreamingGPA
+from .estimator import REMEMBERED, StreamingGPA
+from .motions import Measured
+from .solved import Solved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

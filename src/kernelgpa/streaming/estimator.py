@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,34 +28,21 @@ from ..frames import Array, finite_rows
 from ..live import Key, Live
 from ..names import Name, in_order, listed, refuse_repeats
 from ..observations import Cloud, Observations, cloud_of
-from ..posegraph import Motion, refined
 from ..registration import GPA, padded
 from ..rigid import mirrored_onto, pose_onto
-from ..rotations import nearest
 from ..scene import open_scene
 from ..threads import blas_threads_for
 from ..ties import require_tied
 from ..warps import AffineFamily, Warp, reduce
 from ..warps.inverse import inverse
+from .motions import Measured, contradicted, measured_of, require_measured, with_motions
+from .solved import Solved, moved_onto, refitted, with_lonely
 from .trust import pose_trust
 
-TRACKER = "tracker"  # the source of poses that are measured in the frame of a tracker
 UNUSUAL = 5.0  # times the usual motion of the map that is an event
 REMEMBERED = 50  # updates, from which the usual is known
 FEWEST = 5  # of them before anything is unusual
 NO_TIE = 1e-9  # of the largest eigenvalue: a next one below may mean that some clouds are not tied
-SURPRISING = 4.0  # times its accuracy: a measured motion that the clouds contradict
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A motion that a sensor measured: the pose of a cloud as seen from another, or from a tracker."""
-
-    rotation: npt.ArrayLike  # (d, d)
-    translation: npt.ArrayLike  # (d,)
-    accuracy: float  # standard deviation of each coordinate, in the unit of the points
-    degrees: float  # standard deviation of each angle
-    source: Key | str = TRACKER
 
 
 @dataclass(frozen=True)
@@ -66,20 +53,6 @@ class Update:
     landmarks: int  # of the map
     moved: float  # root mean square motion of the landmarks that were there before, after the frame is kept; NaN: none
     events: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Solved:
-    """A map in its own frame, as a batch fit delivers it."""
-
-    landmarks: list[Name]
-    map: Array  # (m, d)
-    keys: tuple[Key, ...]
-    rotations: Array  # (n, d, d)
-    translations: Array  # (n, d)
-    scales: Array  # (d,)
-    eigenvalues: Array  # (d + 1,)
-    warps: dict[Key, Warp] = field(default_factory=dict)  # those that are known already
 
 
 class StreamingGPA:
@@ -115,7 +88,7 @@ class StreamingGPA:
         self._measured: dict[Key, list[Measured]] = {}
         self._deviations: dict[tuple[Key, Key | str], float] = {}
         self._solved: Solved | None = None
-        self._space: Array | None = None  # (numbers, ...) near the bottom of the spectrum
+        self._space = np.zeros((0, 0))  # (numbers, ...) near the bottom of the spectrum
         self._places: dict[Name, int] = {}
         self._warps: dict[Key, Warp] = {}
         self._usual: deque[float] = deque(maxlen=REMEMBERED)
@@ -141,7 +114,7 @@ class StreamingGPA:
         when = self._when(time)
         motions = [measured] if isinstance(measured, Measured) else list(measured)
         for one in motions:
-            self._require_measured(one, live.dimension)
+            require_measured(one, live.dimension, self._order)
         self._live, self._next = live, key + 1
         if self.window is not None:
             while len(self._order) >= self.window:
@@ -224,7 +197,7 @@ class StreamingGPA:
         if len(live.keys) < 2:
             raise InvalidObservations("only one cloud is left once mirror images are taken out")
         if not self.incremental:
-            return _refitted(self.estimator, live)
+            return refitted(self.estimator, live)
         core, form = live.observations(), live.form()
         try:
             warm = None if self._solved is None else Warm(self._near(live))
@@ -251,12 +224,10 @@ class StreamingGPA:
             gauge.scales,
             padded(spectrum.values, live.dimension + 1),
         )
-        return _with_lonely(solved, live)
+        return with_lonely(solved, live)
 
-    def _near(self, live: Live) -> Array | None:  # (m, ...)
+    def _near(self, live: Live) -> Array:  # (m, ...)
         """Vectors near the bottom of the spectrum: the last ones, 0 for landmarks that are new."""
-        if self._space is None:
-            return None
         numbers = np.array(live.numbers)
         known = numbers < len(self._space)
         near = np.zeros((len(numbers), self._space.shape[1]))
@@ -317,7 +288,7 @@ class StreamingGPA:
             new, old = solved.map[here], self._solved.map[there]
             sound = finite_rows(new) & finite_rows(old)
             if np.sum(sound) > new.shape[1]:
-                solved, moved = _moved_onto(solved, new[sound], old[sound])
+                solved, moved = moved_onto(solved, new[sound], old[sound])
         self._solved = solved
         self._places = {name: i for i, name in enumerate(solved.landmarks)}
         self._warps = dict(solved.warps)
@@ -459,37 +430,11 @@ class StreamingGPA:
     def _refine_poses(self) -> None:
         """Poses that answer to the clouds and to what was measured of their motion; without that nothing changes."""
         solved, live = self._require_solved(), self._living()
-        at = {key: i for i, key in enumerate(solved.keys)}
-        pairs = [(key, one) for key, several in self._measured.items() if key in at for one in several]
-        pairs = [(key, one) for key, one in pairs if one.source == TRACKER or one.source in at]
-        if not pairs:
-            self._deviations = {}
-            return
-        n = len(at)
-        rotations, translations = solved.rotations, solved.translations
-        trust = np.array([pose_trust(*self._in_map(live, key)) for key in solved.keys])
-        if any(one.source == TRACKER for _, one in pairs):  # one more pose, of which nothing is known
-            key, first = next((key, one) for key, one in pairs if one.source == TRACKER)
-            turn = rotations[at[key]] @ np.asarray(first.rotation, dtype=np.float64).T
-            shift = translations[at[key]] - turn @ np.asarray(first.translation, dtype=np.float64)
-            rotations, translations = np.concatenate([rotations, turn[None]]), np.vstack([translations, shift])
-            trust = np.concatenate([trust, np.full((1, *trust.shape[1:]), np.inf)])
-        motions = [
-            Motion(
-                at.get(one.source, n),  # type: ignore[arg-type]
-                at[key],
-                np.asarray(one.rotation, dtype=np.float64),
-                np.asarray(one.translation, dtype=np.float64),
-                float(one.accuracy),
-                float(np.radians(one.degrees)),
-            )
-            for key, one in pairs
-        ]
-        graph = refined(rotations, translations, trust, motions)
-        self._deviations = {
-            (key, one.source): float(value) for (key, one), value in zip(pairs, graph.deviations, strict=True)
-        }
-        self._solved = replace(solved, rotations=graph.rotations[:n], translations=graph.translations[:n])
+        pairs = measured_of(self._measured, solved)
+        self._deviations = {}
+        if pairs:
+            trust = np.array([pose_trust(*self._in_map(live, key)) for key in solved.keys])
+            self._solved, self._deviations = with_motions(solved, pairs, trust)
 
     def _in_map(self, live: Live, key: Key) -> tuple[Cloud, Array]:
         used = live.members[key].used
@@ -500,19 +445,7 @@ class StreamingGPA:
 
     def diagnose(self) -> list[Finding]:
         """What may be wrong, worst first."""
-        findings = []
-        wrong = {pair: value for pair, value in self._deviations.items() if value > SURPRISING}
-        if wrong:
-            (key, source), worst = max(wrong.items(), key=lambda item: item[1])
-            findings.append(
-                Finding(
-                    "measured motion",
-                    min(1.0, worst / (10 * SURPRISING)),
-                    f"{len(wrong)} of {len(self._deviations)} measured motions contradict the clouds; that of cloud "
-                    f"{key} from {source} is off by {worst:.1f} times its accuracy",
-                    "check the odometry and its accuracy, or leave it out",
-                )
-            )
+        findings = contradicted(self._deviations)
         if self.waiting_:
             found = (
                 f"{len(self.waiting_)} clouds share too few landmarks with the others, the first is {self.waiting_[0]}"
@@ -561,65 +494,3 @@ class StreamingGPA:
     def _require_key(self, key: Key) -> None:
         if key not in self._order:
             raise InvalidObservations(f"there is no cloud {key!r}; keys are what add returned, less what was dropped")
-
-    def _require_measured(self, one: Measured, d: int) -> None:
-        rotation, translation = np.asarray(one.rotation), np.asarray(one.translation)
-        if rotation.shape != (d, d) or translation.shape != (d,):
-            raise InvalidObservations(f"a measured motion has shapes {rotation.shape} and {translation.shape}")
-        if not np.allclose(rotation @ rotation.T, np.eye(d), atol=1e-6) or np.linalg.det(rotation) < 0:
-            raise InvalidObservations("the rotation of a measured motion is no rotation")
-        if not (np.isfinite(translation).all() and one.accuracy > 0 and one.degrees > 0):
-            raise InvalidObservations("a measured motion needs finite numbers and accuracies above 0")
-        if one.source != TRACKER and one.source not in self._order:
-            raise InvalidObservations(f"a measured motion starts from cloud {one.source!r}, which is not here")
-
-
-def _moved_onto(solved: Solved, new: Array, old: Array) -> tuple[Solved, float]:
-    """A map and its poses after the rigid motion that brings some landmarks nearest to where they were."""
-    here, there = new.mean(axis=0), old.mean(axis=0)
-    turn = nearest((old - there).T @ (new - here))
-
-    def moved(points: Array) -> Array:
-        return (points - here) @ turn.T + there
-
-    after = moved(new)
-    return (
-        replace(
-            solved,
-            map=moved(solved.map),
-            rotations=turn @ solved.rotations,
-            translations=moved(solved.translations),
-            warps={},
-        ),
-        float(np.sqrt(np.mean(np.sum((after - old) ** 2, axis=1)))),
-    )
-
-
-def _with_lonely(solved: Solved, live: Live) -> Solved:
-    """Landmarks that one cloud alone saw are where its warp takes them."""
-    names, places, warps = list(solved.landmarks), [solved.map], dict[Key, Warp]()
-    for key in solved.keys:
-        member = live.members[key]
-        used, reduced = member.used, member.reduced
-        if used is None or reduced is None or len(used.seen) == len(member.cloud.seen):
-            continue
-        alone = ~np.isin(member.cloud.seen, used.seen)
-        warps[key] = reduced.fits([solved.map[live.places_of(key)]])[0]
-        places.append(warps[key](member.cloud.points[alone]))
-        names += [live.names[number] for number in member.cloud.seen[alone].tolist()]
-    return replace(solved, landmarks=names, map=np.concatenate(places), warps=warps)
-
-
-def _refitted(estimator: GPA, live: Live) -> Solved:
-    """The batch fit itself, where there is no sum to be kept."""
-    gpa, keys = clone(estimator).fit(live.batch()), tuple(sorted(live.keys))
-    return Solved(
-        list(gpa.observations_.landmarks),
-        gpa.map_,
-        keys,
-        gpa.rotations_,
-        gpa.translations_,
-        gpa.scales_,
-        gpa.eigenvalues_,
-        dict(zip(keys, gpa.warps_, strict=True)),
-    )

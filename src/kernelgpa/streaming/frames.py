@@ -23,7 +23,7 @@ from scipy.spatial.transform import Rotation
 from ..errors import FormatError
 from ..frames import Array, finite_rows
 from ..io.base import is_unicode, shortened
-from .estimator import TRACKER, Measured
+from .motions import TRACKER, Measured
 
 FrameName = int | str
 FRAME_KEYS = ("frame", "time", "ids", "points", "weights", "odometry", "pose")

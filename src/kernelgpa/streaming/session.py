@@ -17,8 +17,9 @@ from ..errors import InvalidObservations, KernelGPAWarning, NotFitted, Numerical
 from ..frames import Array
 from ..io.poses import tum_row
 from ..live import Key
-from .estimator import Measured, StreamingGPA
+from .estimator import StreamingGPA
 from .frames import Drop, Frame, FrameName
+from .motions import Measured
 
 
 @dataclass
