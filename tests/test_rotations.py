@@ -7,7 +7,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.linalg import det, norm
@@ -289,3 +289,21 @@ def test_rigid_forms_are_symmetric_and_positive(d, seed):
     size = norm(operator(x)) * norm(y) + norm(operator(y)) * norm(x)
     assert abs(np.vdot(x, operator(y)) - np.vdot(operator(x), y)) <= 100 * EPS * size
     assert np.vdot(x, operator(x)) >= -100 * EPS * size
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), thin=st.sampled_from([1.0, 1e-2, 1e-5, 0.0]))
+def test_many_matrices_have_the_rotations_that_each_alone_has(seed, thin):
+    """The polar factor by iteration, of bodies, sheets and mirror images, against the decomposition of each."""
+    rng = np.random.default_rng(seed)
+    matrices = 10 ** rng.uniform(-3, 3, (40, 1, 1)) * rng.standard_normal((40, 3, 3))
+    left, values, right = np.linalg.svd(matrices)
+    values[:, 2] *= thin
+    matrices = left * values[:, None] @ right
+    together, alone = nearest(matrices), np.stack([nearest(one) for one in matrices])
+    assert_allclose(together @ np.swapaxes(together, 1, 2), np.broadcast_to(np.eye(3), together.shape), atol=1e-12)
+    assert_allclose(np.linalg.det(together), 1.0, rtol=1e-12)
+    # where two singular values cancel, as of mirror images of spheres, the nearest rotation is not unique
+    gap = (values[:, 1] + np.sign(np.linalg.det(left @ right)) * values[:, 2]) / values[:, 0]
+    sure = gap > 1e-3
+    assert_allclose(together[sure], alone[sure], atol=1e-10)
