@@ -9,7 +9,7 @@ from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
 from conftest import random_rotation
-from kernelgpa.posegraph import Motion, refined
+from kernelgpa.posegraph import Motion, deviations, refined
 
 
 def turned_by(angles):
@@ -68,15 +68,15 @@ def test_the_optimum_is_that_of_a_plain_optimiser(d, seed):
     plain = least_squares(residuals, np.zeros(len(rotations) * trust.shape[1]), xtol=1e-12, ftol=1e-12, gtol=1e-12)
     turned, moved = poses(plain.x)
     # Gauss-Newton leaves out the curvature of log, which is of the square of a residual of some hundredths
-    assert_allclose(found.translations, moved, atol=2e-3)
-    assert_allclose(found.rotations, turned, atol=2e-3)
+    assert_allclose(found[1], moved, atol=2e-3)
+    assert_allclose(found[0], turned, atol=2e-3)
 
 
 def test_without_motions_nothing_changes():
     rotations, translations, trust, _ = problem(3, 0)
     found = refined(rotations, translations, trust, [])
-    assert_allclose(found.rotations, rotations, atol=1e-14)
-    assert_allclose(found.translations, translations, atol=1e-14)
+    assert_allclose(found[0], rotations, atol=1e-14)
+    assert_allclose(found[1], translations, atol=1e-14)
 
 
 def test_a_pose_of_which_nothing_is_known_is_where_the_motions_put_it():
@@ -86,6 +86,19 @@ def test_a_pose_of_which_nothing_is_known_is_where_the_motions_put_it():
     moved[3] += 0.3
     sure = [Motion(2, 3, motions[2].rotation, motions[2].translation, 1e-6, 1e-6)]
     found = refined(rotations, moved, trust, sure)
-    between = found.rotations[2].T @ (found.translations[3] - found.translations[2])
+    between = found[0][2].T @ (found[1][3] - found[1][2])
     assert_allclose(between, motions[2].translation, atol=1e-6)
-    assert found.deviations[0] < 1e-3
+
+
+def test_a_motion_is_off_in_units_of_what_it_and_the_poses_leave_open():
+    rotations, translations, trust, motions = problem(3, 2)
+    exact = [
+        Motion(one.source, one.target, rotations[one.source].T @ rotations[one.target], apart, 0.03, 0.02)
+        for one in motions
+        for apart in [rotations[one.source].T @ (translations[one.target] - translations[one.source])]
+    ]
+    assert deviations(rotations, translations, trust, exact).max() < 1e-7
+    wrong = [Motion(0, 1, exact[0].rotation, exact[0].translation + np.eye(3)[0], 0.03, 0.02)]
+    sure = np.full_like(trust, 0.0) + 1e-12 * np.eye(6)
+    assert deviations(rotations, translations, sure, wrong)[0] == pytest.approx(1 / 0.03 / np.sqrt(6), rel=1e-6)
+    assert deviations(rotations, translations, trust, wrong)[0] < 8  # the poses leave more open

@@ -202,7 +202,8 @@ def test_the_map_is_that_of_a_batch_fit_to_the_window(kernelgpa, frames, scene, 
     assert (tmp_path / "out" / "updates.jsonl").read_text() == printed
     picture = (tmp_path / "live.html").read_text()
     assert picture.count("<circle") == LANDMARKS + 1
-    assert "http-equiv" in picture
+    assert "http-equiv" not in picture  # it has ended
+    assert "ended" in picture
     assert "http://" not in picture
     assert "https://" not in picture
 

@@ -97,14 +97,14 @@ class DenseForm:
         return lambda x: cho_solve(factor, x, check_finite=False)
 
     def _rest(self, diagonal: Array, columns: Array, lifted: Array) -> Array | None:
-        """All but Q, kept for whoever asks again with the same columns; None where that is not worth its memory."""
+        """All but Q, kept for whoever asks again for the same; None where that is not worth its memory."""
         if not columns.shape[1] or not SMALL < self.landmarks <= MOST_KEPT:
             return None
-        known = self.__dict__.get("_kept_rest")
-        if known is None or known[0] is not columns:
+        parts, known = (diagonal, columns, lifted), self.__dict__.get("_kept_rest")
+        if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
             rest = np.zeros(self.matrix.shape, order="F")
-            _add_rest(rest, diagonal, columns, lifted)
-            known = self.__dict__["_kept_rest"] = (columns, rest)
+            _add_rest(rest, *parts)
+            known = self.__dict__["_kept_rest"] = (parts, rest)
         return known[1]
 
 

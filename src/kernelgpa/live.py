@@ -12,6 +12,7 @@ where one goes, the last takes its place.  Clouds likewise have columns.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -64,6 +65,7 @@ class Live:
     def __init__(self, family: Family, dimension: int) -> None:
         self.family, self.dimension = family, dimension
         self.members: dict[Key, Member] = {}
+        self.failures: dict[Key, str] = {}  # clouds that could not be reduced, and why
         self.names: list[Name | None] = []  # of numbers
         self._number: dict[Name, int] = {}
         self._free: list[int] = []  # numbers
@@ -179,28 +181,32 @@ class Live:
             self._withdraw(key)
         self.release_names(self.members.pop(key).cloud)
 
-    def settle(self) -> None:
-        """Every cloud that shares enough landmarks with others takes part, and no other does."""
+    def settle(self, loose: Collection[Key] = ()) -> None:
+        """Every cloud that shares enough landmarks with others takes part, and no other does; nor do the loose ones."""
+        for key in [key for key in self._keys if key in loose]:
+            self._withdraw(key)
         refused: set[Key] = set()
+        self.failures = {}
         while True:
+            for key in [key for key in self._sharing(self.waiting, loose) if key not in refused]:
+                try:
+                    self._insert(key)
+                except KernelGPAError as problem:
+                    self.failures[key] = str(problem)
+                    refused.add(key)
             short = [key for key in self._keys if self._short(key)]
             for key in short:
                 self._withdraw(key)
             refused |= set(short)
-            ready = [key for key in self._sharing(self.waiting) if key not in refused]
-            for key in ready:
-                self._insert(key)
-            if not short and not ready:
+            if not short:
                 return
 
     def _short(self, key: Key) -> bool:
         return self.members[key].reduced is None
 
-    def _sharing(self, waiting: list[Key]) -> list[Key]:
+    def _sharing(self, waiting: list[Key], loose: Collection[Key]) -> list[Key]:
         """Of the clouds that wait those that share enough with each other and with the clouds that take part."""
-        if not waiting:
-            return []
-        chosen = list(waiting)
+        chosen = [key for key in waiting if key not in loose]
         while chosen:
             together = self._counts.copy()
             for key in chosen:
@@ -212,24 +218,29 @@ class Live:
         return []
 
     def _insert(self, key: Key) -> None:
-        """Let a cloud take part; where it fails nothing has changed."""
+        """Let a cloud take part; where it, or one that it meets, cannot be reduced, nothing has changed."""
         seen = self.members[key].cloud.seen
         others = self._alone_at(seen[self._counts[seen] == 1])
         self._count(key, 1)
         try:
-            self._renew(key)
+            parts = {one: self._part(one) for one in (key, *others)}
         except KernelGPAError:
             self._count(key, -1)
             raise
-        for other in others:
-            self._renew(other)
+        for one, part in parts.items():
+            self._replace(one, *part)
 
     def _withdraw(self, key: Key) -> None:
+        """Take a cloud out; one that cannot be reduced without it has nothing more to say, and will go too."""
         seen = self.members[key].cloud.seen
         self._subtract(key)
         self._count(key, -1)
         for other in self._alone_at(seen[self._counts[seen] == 1]):
-            self._renew(other)
+            try:
+                part = self._part(other)
+            except KernelGPAError:
+                part = self.members[other].cloud, None
+            self._replace(other, *part)
         for number in seen[(self._counts[seen] < 2) & (self._place[seen] != NOWHERE)].tolist():
             self._leave(number)
 
@@ -247,17 +258,23 @@ class Live:
         """The clouds that alone see some landmarks."""
         return set().union(*(self._seers[number] for number in numbers.tolist()))
 
-    def _renew(self, key: Key) -> None:
-        """Reduce a cloud at the landmarks that it shares now, in place of what it was before."""
+    def _part(self, key: Key) -> tuple[Cloud, ReducedCloud | None]:
+        """What of a cloud takes part now, and that reduced; None where it is too little."""
+        cloud = self.members[key].cloud
+        shared = self._counts[cloud.seen] >= 2
+        used = cloud if shared.all() else cloud.only(shared, np.arange(len(self.names)))
+        if len(used.seen) <= self.dimension or used.frame.rank == 0:
+            return used, None
+        return used, self.family.prepare(used).reduce(self.family.smoothing, used.weights)
+
+    def _replace(self, key: Key, used: Cloud, reduced: ReducedCloud | None) -> None:
+        """A cloud with other landmarks in place of what it was before."""
         member = self.members[key]
-        shared = self._counts[member.cloud.seen] >= 2
-        used = member.cloud if shared.all() else member.cloud.only(shared, np.arange(len(self.names)))
-        short = len(used.seen) <= self.dimension or used.frame.rank == 0
-        reduced = None if short else self.family.prepare(used).reduce(self.family.smoothing, used.weights)
         if member.used is not None:
             self._subtract(key)
-        for number in used.seen[self._place[used.seen] == NOWHERE].tolist():
-            self._enter(number)
+        if reduced is not None:
+            for number in used.seen[self._place[used.seen] == NOWHERE].tolist():
+                self._enter(number)
         member.used, member.reduced = used, reduced
         self._column[key] = len(self._keys)
         self._keys.append(key)

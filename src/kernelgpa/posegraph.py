@@ -3,7 +3,7 @@
 A cloud that deforms tells its pose only as well as deformation and motion can be told apart.  Odometry or a tracker
 may know better.  The poses T_t = (R_t, t_t) minimise
 
-    sum_t |log(T_t0^-1 T_t)|^2 / C_t  +  sum_(s,u) |log(Z_su^-1 T_s^-1 T_u)|^2 / C_su
+    sum_t |log(T_t0^-1 T_t)|^2 / C_t  +  sum_(s,u) |log(Z_su^-1 T_s^-1 T_u)|^2 / C_su                 (theory, eq. 19)
 
 with T_t0 the poses of the registration, C_t how far these can be trusted, Z_su measured motions.  Poses measured in
 the frame of a tracker are motions from one more pose, that of the tracker.  Gauss-Newton in the sensors' own frames:
@@ -19,11 +19,12 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.linalg import splu
 
+from .errors import NumericalFailure
 from .frames import Array
 from .rotations import exponential, rotation_vector
 
 ITERATIONS = 50
-SETTLED = 1e-10  # of the step, in units of the accuracies
+SETTLED = 1e-12  # step, as a share of the trajectory and in radians, that ends the iteration
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,21 @@ class Motion:
     turn: float  # radians, of each angle
 
 
-@dataclass(frozen=True)
-class PoseGraph:
-    rotations: Array  # (n, d, d)
-    translations: Array  # (n, d)
-    deviations: Array  # (k,) of the motions: root mean square residual in units of the accuracies
+def deviations(
+    rotations: Array,  # (n, d, d)
+    translations: Array,  # (n, d)
+    trust: Array,  # (n, q, q) as for :func:`refined`; a pose of which nothing is known counts as known
+    motions: Sequence[Motion],
+) -> Array:  # (k,)
+    """How far each motion is from the poses as they are: root mean square, in units of what both leave open."""
+    trust = np.where(np.isfinite(trust), trust, 0.0)
+    found = []
+    for one in motions:
+        residual, of_source, of_target = _motion_residual(one, rotations, translations)
+        open_ = of_source @ trust[one.source] @ of_source.T + of_target @ trust[one.target] @ of_target.T
+        open_ += np.diag(_accuracy(one) ** 2)
+        found.append(np.sqrt(residual @ np.linalg.solve(open_, residual) / len(residual)))
+    return np.array(found)
 
 
 def refined(
@@ -50,8 +61,8 @@ def refined(
     translations: Array,  # (n, d)
     trust: Array,  # (n, q, q) covariance of (shift, turn) in each sensor's own frame; infinite: nothing is known
     motions: Sequence[Motion],
-) -> PoseGraph:
-    """The poses that answer to both."""
+) -> tuple[Array, Array]:
+    """The poses that answer to both: rotations and translations."""
     turned, moved = rotations.copy(), translations.copy()
     known = np.isfinite(trust).all(axis=(1, 2))
     roots = np.zeros_like(trust)
@@ -61,10 +72,10 @@ def refined(
         d = rotations.shape[1]
         moved = moved + np.einsum("nij,nj->ni", turned, step[:, :d])
         turned = turned @ np.stack([_exp(x) for x in step[:, d:]])
-        if np.abs(np.einsum("nij,nj->ni", roots, step)).max(initial=0.0) < SETTLED:
+        size = np.array([1 / max(float(np.abs(moved).max()), 1e-300)] * d + [1.0] * (step.shape[1] - d))
+        if np.abs(step * size).max(initial=0.0) < SETTLED:
             break
-    off = [_motion_residual(one, turned, moved)[0] / _accuracy(one) for one in motions]
-    return PoseGraph(turned, moved, np.array([np.sqrt(np.mean(r**2)) for r in off]))
+    return turned, moved
 
 
 def _step(
@@ -95,8 +106,11 @@ def _step(
         at += q
     places = np.concatenate(rows), np.concatenate(columns)
     J = coo_array((np.concatenate(values), places), shape=(at, n * q)).tocsc()
-    normal = (J.T @ J).tocsc()
-    return -splu(normal).solve(J.T @ np.concatenate(off)).reshape(n, q)
+    try:
+        step = splu((J.T @ J).tocsc()).solve(J.T @ np.concatenate(off))
+    except RuntimeError as problem:  # a singular matrix
+        raise NumericalFailure(f"the measured motions cannot be weighed against the clouds ({problem})") from None
+    return -step.reshape(n, q)
 
 
 def _accuracy(one: Motion) -> Array:  # (q,)

@@ -87,6 +87,8 @@ def stream(
         "smoothing": smoothing,
         "modes": modes_of(modes),
     }
+    if window is not None and every > window:
+        raise InvalidSetting(f"--every is {every} and --window {window}; frames would leave before they are solved")
     estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
     session = Session(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
     about = _resumed(session, checkpoint)
@@ -189,9 +191,9 @@ class Run:
             self.spoke = now
             say(f"frame {told.line['frame']}: {told.line['clouds']} clouds, {told.line['landmarks']} landmarks")
 
-    def _show(self) -> None:
+    def _show(self, ended: bool = False) -> None:
         if self.view is not None and self.line:
-            write_bytes(self.view, page(self.session, self.line).encode())
+            write_bytes(self.view, page(self.session, self.line, ended).encode())
             self.shown = time.monotonic()
 
     def _save(self) -> None:
@@ -207,7 +209,7 @@ class Run:
         if self.output is not None and names:
             contents = Contents((Specimen("map", places, tuple(names)),), labelled=True)
             write_bytes(self.output / MAP, FORMATS[".csv"].render(contents))
-        self._show()
+        self._show(ended=True)
         self._save()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ..live import Live
 from ..observations import Cloud
 from ..saved import CLASSES, settings_of
 from ..version import __version__
+from ..warps import ReducedCloud
 from .estimator import REMEMBERED, StreamingGPA
 from .motions import Measured
 from .solved import Solved
@@ -63,7 +64,7 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
     keys = list(stream._order)
     clouds = [] if live is None else [_cloud_of(stream, live, key) for key in keys]
     ids = [[] if live is None else [live.names[number] for number in cloud.seen.tolist()] for cloud in clouds]
-    for name in {name for one in ids for name in one}:
+    for name in {name for one in [*ids, [] if solved is None else solved.landmarks] for name in one}:
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise InvalidSetting(f"landmark {name!r} cannot be saved; name landmarks by texts or whole numbers")
     header = {
@@ -77,19 +78,20 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
         "next": stream._next,
         "keys": keys,
         "ids": ids,
-        "given": [stream._order[key][1] for key in keys],
         "aside": list(stream._aside),
         "mirrored": sorted(stream._mirrored),
+        "loose": sorted(stream._loose),
         "dimension": None if live is None else live.dimension,
         "measured": {str(key): [_plain(one) for one in several] for key, several in stream._measured.items()},
         "landmarks": None if solved is None else solved.landmarks,
         "solved_keys": None if solved is None else list(solved.keys),
         "changed": stream._changed,
+        "deviations": [[*pair, off] for pair, off in stream._deviations.items()],
         "about": about,
     }
     d = 3 if live is None else live.dimension
     arrays: Numbers = {
-        "times": np.array([stream._order[key][0] for key in keys], dtype=np.float64),
+        "times": np.array([stream._order[key] for key in keys], dtype=np.float64),
         "sizes": np.array([len(cloud.seen) for cloud in clouds], dtype=np.int64),
         "points": np.concatenate([np.zeros((0, d)), *(cloud.points for cloud in clouds)]),
         "weights": np.concatenate([np.zeros(0), *(cloud.weights for cloud in clouds)]),
@@ -127,10 +129,39 @@ def _restored(kind: type[StreamingGPA], header: dict[str, Any], arrays: Numbers)
         stream._solved = Solved(header["landmarks"], places, keys, rotations, translations, scales, values)
         stream._places = {name: i for i, name in enumerate(header["landmarks"])}
         _require_whole(stream._solved, int(header["dimension"]))
-    if stream._live is not None:
-        stream._live.settle()
+    stream._loose = set(header["loose"])
+    stream._deviations = {(key, source, i): float(off) for key, source, i, off in header["deviations"]}
     stream._changed = bool(header["changed"])
+    _restore_warps(stream)
     return stream
+
+
+def _restore_warps(stream: StreamingGPA) -> None:
+    """The clouds in the sum again, and with them their warps."""
+    live, solved = stream._live, stream._solved
+    if live is None:
+        return
+    live.settle(stream._loose)
+    if solved is None:
+        return
+    if stream.incremental:
+        stream._solved = replace(solved, reduced=_reduced_again(stream, live, solved))
+    elif not stream.frozen and not stream._changed:
+        stream._keep(stream._solve(live))
+
+
+def _reduced_again(
+    stream: StreamingGPA, live: Live, solved: Solved
+) -> dict[int, tuple[ReducedCloud, np.ndarray[Any, np.dtype[np.intp]]]]:
+    found = {}
+    for key in set(solved.keys) & set(live.keys):
+        used, reduced = live.members[key].used, live.members[key].reduced
+        if used is None or reduced is None:
+            continue
+        rows = [stream._places.get(live.names[number], -1) for number in used.seen.tolist()]
+        if min(rows) >= 0:  # otherwise clouds have come since that share more with it
+            found[key] = reduced, np.array(rows, dtype=np.intp)
+    return found
 
 
 def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers) -> None:
@@ -143,7 +174,7 @@ def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Number
         order = np.argsort(numbers)
         cloud = Cloud(key, numbers[order], points[t][order], weights[t][order], float(resolutions[t]))
         stream._require_sound(cloud, live.dimension)
-        stream._order[key] = (float(times[t]), header["given"][t])
+        stream._order[key] = float(times[t])
         if key in header["aside"]:
             stream._aside[key] = cloud
             live.keep_names(cloud)

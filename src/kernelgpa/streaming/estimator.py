@@ -22,7 +22,7 @@ from sklearn.base import clone
 
 from ..deformable import DeformableGPA, Warm
 from ..diagnosis import Finding
-from ..errors import DegenerateCloud, InvalidObservations, InvalidSetting, NotFitted, NumericalFailure, WeaklyTied
+from ..errors import InvalidObservations, InvalidSetting, KernelGPAError, NotFitted, NumericalFailure, WeaklyTied
 from ..estimators import KernelGPA
 from ..frames import Array, finite_rows
 from ..live import Key, Live
@@ -32,17 +32,18 @@ from ..registration import GPA, padded
 from ..rigid import mirrored_onto, pose_onto
 from ..scene import open_scene
 from ..threads import blas_threads_for
-from ..ties import require_tied
+from ..ties import require_tied, tied_groups
 from ..warps import AffineFamily, Warp, reduce
+from ..warps.affine import affine_warp
 from ..warps.inverse import inverse
-from .motions import Measured, contradicted, measured_of, require_measured, with_motions
-from .solved import Solved, moved_onto, refitted, with_lonely
+from .motions import SURPRISING, Deviations, Measured, checked, contradicted, measured_of, with_motions
+from .solved import Solved, determines_motion, moved_onto, reduced_of, refitted, with_lonely
 from .trust import pose_trust
 
 UNUSUAL = 5.0  # times the usual motion of the map that is an event
 REMEMBERED = 50  # updates, from which the usual is known
 FEWEST = 5  # of them before anything is unusual
-NO_TIE = 1e-9  # of the largest eigenvalue: a next one below may mean that some clouds are not tied
+NO_TIE = 1e-9  # of the largest eigenvalue: one below may mean that some clouds are not tied
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,12 @@ class StreamingGPA:
         self.window, self.automatic = window, bool(automatic)
         self._live: Live | None = None
         self._aside: dict[Key, Cloud] = {}  # over names' numbers: mirror images, and what came while frozen
-        self._order: dict[Key, tuple[float, list[Name]]] = {}  # time and ids of every cloud, oldest first by time
+        self._order: dict[Key, float] = {}  # times of all clouds
         self._mirrored: set[Key] = set()
         self._measured: dict[Key, list[Measured]] = {}
-        self._deviations: dict[tuple[Key, Key | str], float] = {}
+        self._deviations: Deviations = {}
         self._solved: Solved | None = None
+        self._loose: set[Key] = set()  # clouds that nothing ties to the map as yet
         self._space = np.zeros((0, 0))  # (numbers, ...) near the bottom of the spectrum
         self._places: dict[Name, int] = {}
         self._warps: dict[Key, Warp] = {}
@@ -112,17 +114,16 @@ class StreamingGPA:
         live = self._live or Live(self._family(), cloud.points.shape[1])
         self._require_sound(cloud, live.dimension)
         when = self._when(time)
-        motions = [measured] if isinstance(measured, Measured) else list(measured)
-        for one in motions:
-            require_measured(one, live.dimension, self._order)
+        given = [measured] if isinstance(measured, Measured) else list(measured)
+        motions = [checked(one, live.dimension, self._order) for one in given]
         self._live, self._next = live, key + 1
         if self.window is not None:
             while len(self._order) >= self.window:
-                self._remove(min(self._order, key=lambda old: (self._order[old][0], old)))
+                self._remove(min(self._order, key=lambda old: (self._order[old], old)))
         numbers = live.numbers_of([names[i] for i in cloud.seen])
         order = np.argsort(numbers)
         cloud = replace(cloud, seen=numbers[order], points=cloud.points[order], weights=cloud.weights[order])
-        self._order[key] = (when, names)
+        self._order[key] = when
         if motions:
             self._measured[key] = motions
         if self.frozen or self._is_mirrored(cloud):
@@ -156,9 +157,11 @@ class StreamingGPA:
 
     def _when(self, time: float | None) -> float:
         if time is None:
-            return max((when for when, _ in self._order.values()), default=-1.0) + 1.0
+            return max(self._order.values(), default=-1.0) + 1.0
         if not isinstance(time, Real) or isinstance(time, bool) or not np.isfinite(time):
             raise InvalidObservations(f"time is {time!r}; expected a number")
+        if self.window is not None and len(self._order) >= self.window and time < min(self._order.values()):
+            raise InvalidObservations(f"time {time:g} is before all of a full window; it would be dropped at once")
         return float(time)
 
     def _require_sound(self, cloud: Cloud, dimension: int) -> None:
@@ -177,39 +180,61 @@ class StreamingGPA:
         with blas_threads_for(len(live.names)):
             solved = self._solve(live)
         moved, events = self._keep(solved)
+        events += self._refine_poses()
         self._changed = False
-        self._refine_poses()
         return Update(len(solved.keys), len(solved.landmarks), moved, events)
 
     def _try_update(self) -> Update | None:
         try:
             return self.update()
-        except (InvalidObservations, WeaklyTied, DegenerateCloud):
-            return None  # not yet enough, or clouds that nothing ties as yet
+        except KernelGPAError:  # not yet enough, or clouds that nothing ties as yet: update() says it
+            return None
 
     def _solve(self, live: Live) -> Solved:
-        live.settle()
-        if len(live.keys) < 2:
-            raise InvalidObservations(
-                f"{len(live.keys)} clouds share landmarks as yet, {len(live.waiting)} wait; at least 2 are needed"
-            )
-        start = self._start(live)
-        if len(live.keys) < 2:
-            raise InvalidObservations("only one cloud is left once mirror images are taken out")
-        if not self.incremental:
-            return refitted(self.estimator, live)
+        """The map of all clouds that are tied; of several groups that of the map that is there, the others wait."""
+        self._loose = set()
+        if len(self._mirrored) > len(live.members):  # the others may be the mirror images
+            self._take_back(self._mirrored)
+            self._mirrored, self._solved = set(), None
+        while True:
+            live.settle(self._loose)
+            if len(live.keys) < 2:
+                raise InvalidObservations(
+                    f"{len(live.keys)} clouds share landmarks as yet, {len(live.waiting)} wait; at least 2 are needed"
+                )
+            try:
+                start = self._start(live)
+                if len(live.keys) < 2:
+                    raise InvalidObservations("only one cloud is left once mirror images are taken out")
+                return self._solve_sum(live, start) if self.incremental else refitted(self.estimator, live)
+            except WeaklyTied:
+                if self._solved is None:
+                    raise
+                self._loose |= self._not_of_the_map(live)
+
+    def _not_of_the_map(self, live: Live) -> set[Key]:
+        """All clouds but those of the group that shares most landmarks with the map."""
+        keys = sorted(live.keys)
+        groups = [{keys[t] for t in group.members} for group in tied_groups(live.batch())]
+
+        def shared(group: set[Key]) -> int:
+            names = {live.names[number] for key in group for number in live.members[key].cloud.seen.tolist()}
+            return sum(name in self._places for name in names)
+
+        return set(keys) - groups[int(np.argmax([shared(group) for group in groups]))]
+
+    def _solve_sum(self, live: Live, start: Array) -> Solved:
         core, form = live.observations(), live.form()
         try:
             warm = None if self._solved is None else Warm(self._near(live))
             solution = self._bending().solve(core, form, start, warm=warm)
-        except NumericalFailure:
+        except (NumericalFailure, np.linalg.LinAlgError) as problem:
             require_tied(live.batch())
-            raise
+            raise NumericalFailure(str(problem)) from problem
         spectrum = solution.spectrum
         if spectrum is None:
             raise NumericalFailure("the solve gave no spectrum")
-        rank = spectrum.dimension
-        if len(spectrum.values) > rank and spectrum.values[rank] < NO_TIE * spectrum.top:
+        if spectrum.values[0] < NO_TIE * spectrum.top:  # clouds that come apart cost nothing
             require_tied(live.batch())
         gauge = solution.gauge
         if spectrum.space is not None:
@@ -223,11 +248,12 @@ class StreamingGPA:
             gauge.translations,
             gauge.scales,
             padded(spectrum.values, live.dimension + 1),
+            reduced=reduced_of(live),
         )
         return with_lonely(solved, live)
 
     def _near(self, live: Live) -> Array:  # (m, ...)
-        """Vectors near the bottom of the spectrum: the last ones, 0 for landmarks that are new."""
+        """Vectors near the bottom of the spectrum: the last ones; landmarks that are new have any value."""
         numbers = np.array(live.numbers)
         known = numbers < len(self._space)
         near = np.zeros((len(numbers), self._space.shape[1]))
@@ -287,8 +313,10 @@ class StreamingGPA:
             here, there = np.array(common, dtype=np.intp).reshape(-1, 2).T
             new, old = solved.map[here], self._solved.map[there]
             sound = finite_rows(new) & finite_rows(old)
-            if np.sum(sound) > new.shape[1]:
+            if determines_motion(new[sound]):
                 solved, moved = moved_onto(solved, new[sound], old[sound])
+            else:
+                events.append("a new map begins, in a frame of its own: it shares too few landmarks with the last one")
         self._solved = solved
         self._places = {name: i for i, name in enumerate(solved.landmarks)}
         self._warps = dict(solved.warps)
@@ -296,8 +324,8 @@ class StreamingGPA:
             usual = float(np.median(self._usual)) if len(self._usual) >= FEWEST else np.inf
             if moved > UNUSUAL * usual:
                 events.append(
-                    f"the map moved by {moved:.3g}, {moved / usual:.0f} times the usual: landmarks that come back, or "
-                    "new ties, closed a loop"
+                    f"the map moved by {moved:.3g}, {moved / usual:.0f} times the usual: a loop was closed, or clouds "
+                    "that held it went"
                 )
             self._usual.append(moved)
         return float(moved), tuple(events)
@@ -305,21 +333,28 @@ class StreamingGPA:
     # -- frozen --
 
     def freeze(self) -> None:
-        """Keep the map as it is; clouds that come are warped onto it, and have no say in it."""
+        """Keep the map as it is; clouds that come are warped onto it, and have no say in it.
+
+        Their warps are those of the family, without robust weights; measured motions count once the map is solved
+        again.
+        """
         self._require_solved()
         self.frozen = True
 
     def unfreeze(self) -> Update:
         """Let all clouds take part again, those that came meanwhile too, and solve."""
-        live = self._living()
         self.frozen = False
-        for key in [key for key in self._aside if key not in self._mirrored]:
+        self._take_back({key for key, cloud in self._aside.items() if not self._is_mirrored(cloud)})
+        self._changed = True
+        return self.update()
+
+    def _take_back(self, keys: set[Key]) -> None:
+        live = self._living()
+        for key in keys:
             cloud = self._aside.pop(key)
             live.add(key, cloud)
             live.release_names(cloud)
             self._warps.pop(key, None)
-        self._changed = True
-        return self.update()
 
     # -- what is known --
 
@@ -345,11 +380,11 @@ class StreamingGPA:
     @property
     def keys_(self) -> tuple[Key, ...]:
         """All clouds, oldest first."""
-        return tuple(sorted(self._order, key=lambda key: (self._order[key][0], key)))
+        return tuple(sorted(self._order, key=lambda key: (self._order[key], key)))
 
     @property
     def times_(self) -> Array:  # (n,)
-        return np.array([self._order[key][0] for key in self.keys_])
+        return np.array([self._order[key] for key in self.keys_])
 
     @property
     def rotations_(self) -> Array:  # (n, d, d), NaN for clouds that wait
@@ -413,28 +448,39 @@ class StreamingGPA:
         solved, live = self._require_solved(), self._living()
         self._require_key(key)
         if key not in self._warps:
-            member = live.members.get(key)
-            if member is not None and member.used is not None and member.reduced is not None and key in solved.keys:
-                rows = [self._places[live.names[number]] for number in member.used.seen.tolist()]
-                self._warps[key] = member.reduced.fits([solved.map[rows]])[0]
+            if key in solved.reduced:
+                reduced, rows = solved.reduced[key]
+                self._warps[key] = reduced.fits([solved.map[rows]])[0]
             else:
                 cloud = self._aside[key] if key in self._aside else live.members[key].cloud
                 found = self._shared_with_map(cloud)
                 if found is None:
                     return None
-                self._warps[key] = reduce(live.family, found[0]).fits([found[1]])[0]
+                self._warps[key] = self._laid_onto(live, *found)
         return self._warps[key]
+
+    def _laid_onto(self, live: Live, cloud: Cloud, places: Array) -> Warp:
+        """The warp of a cloud that has no say in the map."""
+        if isinstance(self.estimator, DeformableGPA):
+            return reduce(live.family, cloud).fits([places])[0]
+        return affine_warp(cloud, *pose_onto(cloud, places))
 
     # -- motions that a sensor measured --
 
-    def _refine_poses(self) -> None:
-        """Poses that answer to the clouds and to what was measured of their motion; without that nothing changes."""
+    def _refine_poses(self) -> tuple[str, ...]:
+        """Poses that answer to the clouds and to what was measured of their motion; without that nothing changes.
+
+        Returned is what is told of motions that contradict the clouds for the first time.
+        """
         solved, live = self._require_solved(), self._living()
         pairs = measured_of(self._measured, solved)
-        self._deviations = {}
-        if pairs:
-            trust = np.array([pose_trust(*self._in_map(live, key)) for key in solved.keys])
-            self._solved, self._deviations = with_motions(solved, pairs, trust)
+        known, self._deviations = self._deviations, {}
+        if not pairs:
+            return ()
+        trust = np.array([pose_trust(*self._in_map(live, key)) for key in solved.keys])
+        self._solved, self._deviations = with_motions(solved, pairs, trust)
+        new = {pair: off for pair, off in self._deviations.items() if known.get(pair, 0.0) <= SURPRISING}
+        return tuple(finding.found for finding in contradicted(new))
 
     def _in_map(self, live: Live, key: Key) -> tuple[Cloud, Array]:
         used = live.members[key].used
@@ -451,6 +497,8 @@ class StreamingGPA:
                 f"{len(self.waiting_)} clouds share too few landmarks with the others, the first is {self.waiting_[0]}"
             )
             findings.append(Finding("waiting", 0.3, found, "they take part as soon as they share enough, or drop them"))
+        for key, why in (self._live.failures if self._live is not None else {}).items():
+            findings.append(Finding("cloud left out", 0.5, f"cloud {key} cannot be reduced: {why}", "drop it"))
         if self._mirrored:
             found = f"{len(self._mirrored)} clouds are mirror images of the others, the first is {min(self._mirrored)}"
             findings.append(Finding("mirror image", 0.7, found, "negate one coordinate there, or drop them"))

@@ -12,11 +12,13 @@ from ..diagnosis import Finding
 from ..errors import InvalidObservations
 from ..frames import Array
 from ..live import Key
-from ..posegraph import Motion, refined
+from ..posegraph import Motion, deviations, refined
+from ..rotations import nearest
 from .solved import Solved
 
 TRACKER = "tracker"  # the source of poses that are measured in the frame of a tracker
-SURPRISING = 4.0  # times its accuracy: a measured motion that the clouds contradict
+FINEST = 1e-12  # accuracy: beyond it nothing can be weighed against a motion
+SURPRISING = 4.0  # times what a motion and the clouds leave open: they contradict each other
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,16 @@ class Measured:
     source: Key | str = TRACKER
 
 
-Deviations = dict[tuple[Key, Key | str], float]
+Deviations = dict[tuple[Key, Key | str, int], float]  # of the motions of a cloud, counted
 
 
-def require_measured(one: Measured, d: int, keys: Container[Key]) -> None:
-    """An error unless the motion is one, and starts from a cloud that is here."""
-    rotation, translation = np.asarray(one.rotation), np.asarray(one.translation)
+def checked(one: Measured, d: int, keys: Container[Key]) -> Measured:
+    """The motion in plain arrays and numbers; an error unless it is one, and starts from a cloud that is here."""
+    try:
+        rotation, translation = (np.array(part, dtype=np.float64) for part in (one.rotation, one.translation))
+        accuracy, degrees = float(one.accuracy), float(one.degrees)
+    except (TypeError, ValueError) as problem:
+        raise InvalidObservations(f"a measured motion has parts that are no numbers ({problem})") from None
     if rotation.shape != (d, d) or translation.shape != (d,):
         raise InvalidObservations(
             f"a measured motion has a rotation of shape {rotation.shape} and a translation of shape "
@@ -43,10 +49,12 @@ def require_measured(one: Measured, d: int, keys: Container[Key]) -> None:
         )
     if not np.allclose(rotation @ rotation.T, np.eye(d), atol=1e-6) or np.linalg.det(rotation) < 0:
         raise InvalidObservations("the rotation of a measured motion is no rotation; expected R R' = 1, det R = 1")
-    if not (np.isfinite(translation).all() and 0 < one.accuracy < np.inf and 0 < one.degrees < np.inf):
-        raise InvalidObservations("a measured motion needs finite numbers, and accuracies above 0")
-    if one.source != TRACKER and one.source not in keys:
-        raise InvalidObservations(f"a measured motion starts from cloud {one.source!r}, which is not here")
+    if not (np.isfinite(translation).all() and FINEST < accuracy < np.inf and FINEST < degrees < np.inf):
+        raise InvalidObservations(f"a measured motion needs finite numbers, and accuracies above {FINEST:g}")
+    source = one.source.item() if isinstance(one.source, np.generic) else one.source
+    if source != TRACKER and source not in keys:
+        raise InvalidObservations(f"a measured motion starts from cloud {source!r}, which is not here")
+    return Measured(rotation, translation, accuracy, degrees, source)
 
 
 def measured_of(measured: Mapping[Key, Sequence[Measured]], solved: Solved) -> list[tuple[Key, Measured]]:
@@ -57,14 +65,15 @@ def measured_of(measured: Mapping[Key, Sequence[Measured]], solved: Solved) -> l
 
 
 def with_motions(solved: Solved, pairs: Sequence[tuple[Key, Measured]], trust: Array) -> tuple[Solved, Deviations]:
-    """The poses that answer to the clouds and to the motions, and how far each motion is off."""
+    """The poses that answer to the clouds and to the motions, and how far each motion is off.
+
+    Motions that contradict the clouds by much more than either leaves open are not heeded: one of them would spoil all.
+    """
     at = {key: i for i, key in enumerate(solved.keys)}
     n, rotations, translations = len(at), solved.rotations, solved.translations
-    tracked = next(((key, one) for key, one in pairs if one.source == TRACKER), None)
-    if tracked is not None:  # one more pose, of which nothing is known
-        key, first = tracked
-        turn = rotations[at[key]] @ np.asarray(first.rotation, dtype=np.float64).T
-        shift = translations[at[key]] - turn @ np.asarray(first.translation, dtype=np.float64)
+    tracked = [(at[key], one) for key, one in pairs if one.source == TRACKER]
+    if tracked:  # one more pose, of which nothing is known
+        turn, shift = _tracker(tracked, rotations, translations)
         rotations, translations = np.concatenate([rotations, turn[None]]), np.vstack([translations, shift])
         trust = np.concatenate([trust, np.full((1, *trust.shape[1:]), np.inf)])
     motions = [
@@ -78,9 +87,23 @@ def with_motions(solved: Solved, pairs: Sequence[tuple[Key, Measured]], trust: A
         )
         for key, one in pairs
     ]
-    graph = refined(rotations, translations, trust, motions)
-    deviations = {(key, one.source): float(off) for (key, one), off in zip(pairs, graph.deviations, strict=True)}
-    return replace(solved, rotations=graph.rotations[:n], translations=graph.translations[:n]), deviations
+    off = deviations(rotations, translations, trust, motions)
+    heeded = [one for one, away in zip(motions, off, strict=True) if away <= SURPRISING]
+    told = {(key, one.source, i): float(away) for i, ((key, one), away) in enumerate(zip(pairs, off, strict=True))}
+    if not heeded:
+        return solved, told
+    if not any(one.source == n for one in heeded):
+        rotations, translations, trust = rotations[:n], translations[:n], trust[:n]
+    turned, moved = refined(rotations, translations, trust, heeded)
+    return replace(solved, rotations=turned[:n], translations=moved[:n]), told
+
+
+def _tracker(tracked: Sequence[tuple[int, Measured]], rotations: Array, translations: Array) -> tuple[Array, Array]:
+    """The pose of the tracker in the map: the mean of where its measured poses put it."""
+    turns = np.array([rotations[t] @ np.asarray(one.rotation, dtype=np.float64).T for t, one in tracked])
+    turn = nearest(turns.sum(axis=0))
+    shifts = [translations[t] - turn @ np.asarray(one.translation, dtype=np.float64) for t, one in tracked]
+    return turn, np.median(shifts, axis=0)
 
 
 def contradicted(deviations: Deviations) -> list[Finding]:
@@ -88,10 +111,10 @@ def contradicted(deviations: Deviations) -> list[Finding]:
     wrong = {pair: value for pair, value in deviations.items() if value > SURPRISING}
     if not wrong:
         return []
-    (key, source), worst = max(wrong.items(), key=lambda item: item[1])
+    (key, source, _), worst = max(wrong.items(), key=lambda item: item[1])
     found = (
         f"{len(wrong)} of {len(deviations)} measured motions contradict the clouds; that of cloud {key} from {source} "
-        f"is off by {worst:.1f} times its accuracy"
+        f"is off by {worst:.1f} times what both leave open; they are not heeded"
     )
     action = "check the odometry and its accuracy, or leave it out"
     return [Finding("measured motion", min(1.0, worst / (10 * SURPRISING)), found, action)]

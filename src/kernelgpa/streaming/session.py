@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidObservations, KernelGPAWarning, NotFitted, NumericalFailure
+from ..errors import InvalidObservations, KernelGPAError, KernelGPAWarning, NotFitted
 from ..frames import Array
 from ..io.poses import tum_row
 from ..live import Key
@@ -120,7 +120,7 @@ class Session:
                 update = self.stream.update()
             state = {"clouds": update.clouds, "landmarks": update.landmarks, "moved": _number(update.moved)}
             events = [*events, *update.events, *(str(one.message) for one in warned), *self._new_mirror_images()]
-        except (InvalidObservations, NumericalFailure) as error:
+        except KernelGPAError as error:
             why = " ".join(str(error).split())
         self.notes, self.pending = [], 0
         name, time = self.last or (None, None)
@@ -182,8 +182,7 @@ class Session:
                 changed |= {} if old is None else {name: None}
             elif old is None or (place != old and math.dist(place, old) > tolerance):
                 changed[name] = place
-        here = set(names)
-        self.placed = {name: place for name, place in self.placed.items() if name in here}
+        changed |= dict.fromkeys(self.placed.keys() - set(names))  # they have left the map
         for name, new in changed.items():
             if new is None:
                 del self.placed[name]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sklearn.base import clone
 
-from ..frames import Array
+from ..frames import Array, IndexArray
 from ..live import Key, Live
 from ..names import Name
 from ..registration import GPA
 from ..rotations import nearest
-from ..warps import Warp
+from ..warps import ReducedCloud, Warp
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Solved:
     scales: Array  # (d,)
     eigenvalues: Array  # (d + 1,)
     warps: dict[Key, Warp] = field(default_factory=dict)  # those that are known already
+    reduced: dict[Key, tuple[ReducedCloud, IndexArray]] = field(default_factory=dict)  # clouds, with their rows of map
 
 
 def moved_onto(solved: Solved, new: Array, old: Array) -> tuple[Solved, float]:
@@ -44,15 +45,34 @@ def moved_onto(solved: Solved, new: Array, old: Array) -> tuple[Solved, float]:
             map=moved(solved.map),
             rotations=turn @ solved.rotations,
             translations=moved(solved.translations),
-            warps={},
+            warps={key: warp.moved(turn, there - turn @ here) for key, warp in solved.warps.items()},
         ),
         float(np.sqrt(np.mean(np.sum((after - old) ** 2, axis=1)))),
     )
 
 
+def determines_motion(points: Array) -> bool:  # (k, d)
+    """Whether the points fix a rigid motion: they do not lie on a line."""
+    k, d = points.shape
+    if k < d:
+        return False
+    spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    return bool(spread[d - 2] > 1e-6 * spread[0] > 0)
+
+
+def reduced_of(live: Live) -> dict[Key, tuple[ReducedCloud, IndexArray]]:
+    """The clouds as they are in the sum, so that their warps belong to its map whatever comes after."""
+    found = {}
+    for key in live.keys:
+        reduced = live.members[key].reduced
+        if reduced is not None:
+            found[key] = reduced, live.places_of(key)
+    return found
+
+
 def with_lonely(solved: Solved, live: Live) -> Solved:
     """Landmarks that one cloud alone saw are where its warp takes them."""
-    names, places, warps = list(solved.landmarks), [solved.map], dict[Key, Warp]()
+    names, places, warps = list(solved.landmarks), [solved.map], dict(solved.warps)
     for key in solved.keys:
         member = live.members[key]
         used, reduced = member.used, member.reduced

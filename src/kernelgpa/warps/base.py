@@ -71,6 +71,13 @@ class Warp:
             jacobians[known] = continued(jacobians[known] @ (firm.T @ firm), len(firm))
         return jacobians
 
+    def moved(self, turn: Array, shift: Array) -> Warp:  # (d, d), (d,)
+        """The warp followed by a rigid motion  y -> turn y + shift."""
+        coefficients = self.coefficients @ turn.T
+        coefficients[-1] += shift
+        part = self.kernel_part
+        return Warp(self.frame, coefficients, None if part is None else part._replace(weights=part.weights @ turn.T))
+
     @property
     def affine(self) -> tuple[Array, Array]:
         """A (d, d) and a (d,) of the affine part  p -> A p + a."""
