@@ -346,14 +346,15 @@ def test_what_is_kept_is_bounded_by_the_window(kernelgpa, texts, tmp_path):
         (["."], ".: it is a folder; expected a file of frames, or - for standard input"),
         (["frames.jsonl", "--window", 1], "window is 1; expected None for all clouds, or 2 or more"),
         (["frames.jsonl", "--method", "affine", "--bandwidth", 1], "affine warps have no bandwidth"),
-        (["frames.jsonl", "--checkpoint", "frames.jsonl"], "frames.jsonl: not a readable NPZ file"),
+        (["frames.jsonl", "--checkpoint", "frames.jsonl"], "frames.jsonl is given twice"),
         (["frames.jsonl", "-o", "frames.jsonl"], "frames.jsonl is a file; give a folder"),
     ],
 )
 def test_errors_of_the_command_are_one_line_and_exit_2(kernelgpa, frames, arguments, message):
     code, printed, words = kernelgpa("stream", *arguments)
     assert (code, printed) == (2, "")
-    assert words.startswith(f"kernelgpa: {message}")
+    assert words.startswith("kernelgpa: ")
+    assert message in words
     assert words.count("\n") == 1
 
 

@@ -420,6 +420,9 @@ def test_wrong_odometry_is_noticed_and_does_no_harm(moving_liver, accuracy):
         (Measured(np.diag([1, 1, -1]), np.zeros(3), 1, 1), "is no rotation"),
         (Measured(np.eye(3), np.zeros(3), 0, 1), "accuracies above 1e-12"),
         (Measured(np.eye(3), np.zeros(3), 1, 1, source=99), "starts from cloud 99"),
+        (Measured(np.eye(3), np.zeros(3), 1, 1, source=[0]), "starts from cloud"),
+        (Measured(np.eye(3), [1e290, 0, 0], 1, 1), "needs finite numbers"),
+        (Measured(np.eye(3), np.zeros(3), "x", 1), "parts that are no numbers"),
     ],
 )
 def test_motions_that_make_no_sense_are_refused(motion, message):
@@ -562,6 +565,7 @@ def test_a_cloud_that_cannot_be_reduced_stops_nobody_else(monkeypatch):
         clouds[add(stream, cloud)] = cloud
     assert stream.waiting_ == [1]
     assert "cloud 1 cannot be reduced: its kernel matrix is singular" in {one.found for one in stream.diagnose()}
+    monkeypatch.undo()
     assert_equals_batch(stream, KernelGPA(), clouds)
 
 
@@ -587,6 +591,12 @@ def test_what_cannot_be_added_changes_nothing():
         stream.add(good[:3], range(3))
     with pytest.raises(InvalidObservations, match="expected 3D"):
         stream.add(good[:, :2], range(8))
+    with pytest.raises(InvalidObservations, match="a set, which has no order"):
+        stream.add(good, set(range(8)))
+    with pytest.raises(InvalidObservations, match="weights range from 1 to 1e\\+50"):
+        stream.add(good, range(8), weights=np.full(8, 1e50))
+    with pytest.raises(InvalidObservations, match="measured is 5"):
+        stream.add(good, range(8), measured=5)
     with pytest.raises(InvalidObservations, match="time is nan"):
         stream.add(good, range(8), time=float("nan"))
     with pytest.raises(InvalidObservations, match="at least 2 are needed"):

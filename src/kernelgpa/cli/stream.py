@@ -89,6 +89,7 @@ def stream(
     }
     if window is not None and every > window:
         raise InvalidSetting(f"--every is {every} and --window {window}; frames would leave before they are solved")
+    _require_apart(frames, output, checkpoint, view)
     estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
     session = Session(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
     about = _resumed(session, checkpoint)
@@ -96,10 +97,22 @@ def stream(
     with ExitStack() as stack:
         lines = stack.enter_context(lines_of(frames, follow, place))  # before anything is written
         journal = None if output is None else stack.enter_context(Journal(output, about.get("sizes")))
-        run = Run(session, journal, output, view, checkpoint, checkpoint_every, place)
+        run = Run(session, journal, output, view, checkpoint, checkpoint_every, place, about.get("sizes"))
         ended = run.over(lines, str(frames))
     if not ended and not follow:
         raise typer.Exit(STOPPED)
+
+
+def _require_apart(frames: Path, output: Path | None, checkpoint: Path | None, view: Path | None) -> None:
+    """Nothing that is written may be what is read, or be written twice; and all folders are there."""
+    growing = [] if output is None else [output / name for name in (POSES, UPDATES, MAP)]
+    paths = [one.resolve() for one in (frames, checkpoint, view, *growing) if one is not None]
+    twice = [one for one in paths if paths.count(one) > 1]
+    if twice:
+        raise InvalidSetting(f"{twice[0]} is given twice, to be read and written; give files of their own")
+    for one in (checkpoint, view):
+        if one is not None and not one.parent.is_dir():
+            raise InvalidSetting(f"{one}: there is no folder {one.parent}; make it first")
 
 
 def _resumed(session: Session, checkpoint: Path | None) -> dict[str, Any]:
@@ -134,6 +147,7 @@ class Run:
     checkpoint: Path | None
     checkpoint_every: int
     place: Place  # after the last line that is dealt with
+    sizes: dict[str, int] | None = None  # of the files of an earlier run, where this one writes none
     unsaved: int = 0  # frames since the last checkpoint
     line: dict[str, Any] = field(default_factory=dict)  # of the last update
     shown: float = -A_SECOND  # when the picture was last written
@@ -199,7 +213,7 @@ class Run:
     def _save(self) -> None:
         if self.checkpoint is None:
             return
-        sizes = None if self.journal is None else self.journal.sizes()
+        sizes = self.sizes if self.journal is None else self.journal.sizes()
         about = {"session": self.session.about(), "place": asdict(self.place), "sizes": sizes}
         self.session.stream.checkpoint(self.checkpoint, about)
         self.unsaved = 0

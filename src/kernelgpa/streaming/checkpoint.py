@@ -46,6 +46,8 @@ def read(kind: type[StreamingGPA], path: str | os.PathLike[str]) -> tuple[Stream
         data = Path(path).read_bytes()
     except FileNotFoundError:
         raise FormatError(Path(path), None, "there is no such file", "expected a checkpoint of a stream") from None
+    except IsADirectoryError:
+        raise FormatError(Path(path), None, "it is a folder", "expected a checkpoint of a stream") from None
     arrays = arrays_in(data, str(path))
     try:
         header = json.loads(str(arrays["header"]))
@@ -100,7 +102,11 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
     }
     if solved is not None:
         arrays |= {name: getattr(solved, name) for name in SOLVED}
-    return packed({"header": np.array(json.dumps(header)), **arrays})
+    try:
+        text = json.dumps(header)
+    except (TypeError, ValueError) as problem:
+        raise InvalidSetting(f"what is to be kept beside the stream is no JSON ({problem})") from None
+    return packed({"header": np.array(text), **arrays})
 
 
 SOLVED = ("map", "rotations", "translations", "scales", "eigenvalues")
@@ -166,6 +172,8 @@ def _reduced_again(
 
 def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers) -> None:
     live = stream._live = Live(stream._family(), int(header["dimension"]))
+    if not len(header["keys"]) == len(header["ids"]) == len(arrays["sizes"]):
+        raise ValueError("clouds and keys do not fit")
     ends = np.cumsum(arrays["sizes"].astype(np.intp))[:-1]
     points, weights = (np.split(_floats(arrays[name]), ends) for name in ("points", "weights"))
     resolutions, times = _floats(arrays["resolutions"]), _floats(arrays["times"])
@@ -173,6 +181,8 @@ def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Number
         numbers = live.numbers_of(header["ids"][t])
         order = np.argsort(numbers)
         cloud = Cloud(key, numbers[order], points[t][order], weights[t][order], float(resolutions[t]))
+        if not np.isfinite(cloud.points).all() or not (cloud.weights > 0).all():
+            raise ValueError("a cloud is not finite")
         stream._require_sound(cloud, live.dimension)
         stream._order[key] = float(times[t])
         if key in header["aside"]:
@@ -191,6 +201,8 @@ def _require_whole(solved: Solved, d: int) -> None:
     )
     if any(array.shape != shape for array, shape in shapes):
         raise ValueError("the map and its poses do not fit")
+    if not np.isfinite(solved.rotations).all() or not np.isfinite(solved.translations).all():
+        raise ValueError("a pose is not finite")
 
 
 def _floats(array: np.ndarray[Any, np.dtype[Any]]) -> Array:

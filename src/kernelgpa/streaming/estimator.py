@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -27,7 +27,7 @@ from ..estimators import KernelGPA
 from ..frames import Array, finite_rows
 from ..live import Key, Live
 from ..names import Name, in_order, listed, refuse_repeats
-from ..observations import Cloud, Observations, cloud_of
+from ..observations import MOST_RATIO, MOST_WEIGHT, Cloud, Observations, cloud_of
 from ..registration import GPA, padded
 from ..rigid import mirrored_onto, pose_onto
 from ..scene import open_scene
@@ -81,10 +81,11 @@ class StreamingGPA:
             raise InvalidSetting(f"window is {window!r}; expected None for all clouds, or 2 or more")
         self.estimator: GPA = KernelGPA(**settings) if estimator is None else clone(estimator)
         self.estimator.check_settings()
-        self.window, self.automatic = window, bool(automatic)
+        self.window, self.automatic = None if window is None else int(window), bool(automatic)
         self._live: Live | None = None
         self._aside: dict[Key, Cloud] = {}  # over names' numbers: mirror images, and what came while frozen
         self._order: dict[Key, float] = {}  # times of all clouds
+        self._weights: dict[Name, tuple[float, float]] = {}  # of all clouds, least and most
         self._mirrored: set[Key] = set()
         self._measured: dict[Key, list[Measured]] = {}
         self._deviations: Deviations = {}
@@ -108,14 +109,18 @@ class StreamingGPA:
     ) -> Key:
         """A cloud; an id that was never seen is a new landmark.  The key drops it again."""
         key = self._next
+        if isinstance(ids, Set):
+            raise InvalidObservations(f"cloud {key}: its ids are a set, which has no order; give a list")
         names = listed(ids)
         refuse_repeats(names, f"cloud {key}: landmark id")
         cloud = cloud_of(points, names, key, weights)
         live = self._live or Live(self._family(), cloud.points.shape[1])
-        self._require_sound(cloud, live.dimension)
         when = self._when(time)
-        given = [measured] if isinstance(measured, Measured) else list(measured)
+        given = [measured] if isinstance(measured, Measured) else measured
+        if not isinstance(given, Sequence) or not all(isinstance(one, Measured) for one in given):
+            raise InvalidObservations(f"measured is {measured!r}; expected Measured(...), or a list of them")
         motions = [checked(one, live.dimension, self._order) for one in given]
+        self._require_sound(cloud, live.dimension)
         self._live, self._next = live, key + 1
         if self.window is not None:
             while len(self._order) >= self.window:
@@ -153,12 +158,12 @@ class StreamingGPA:
         self._mirrored.discard(key)
         self._measured.pop(key, None)
         self._warps.pop(key, None)
-        del self._order[key]
+        del self._order[key], self._weights[key]
 
     def _when(self, time: float | None) -> float:
         if time is None:
             return max(self._order.values(), default=-1.0) + 1.0
-        if not isinstance(time, Real) or isinstance(time, bool) or not np.isfinite(time):
+        if not isinstance(time, Real) or isinstance(time, bool) or not abs(time) < np.inf:
             raise InvalidObservations(f"time is {time!r}; expected a number")
         if self.window is not None and len(self._order) >= self.window and time < min(self._order.values()):
             raise InvalidObservations(f"time {time:g} is before all of a full window; it would be dropped at once")
@@ -169,6 +174,14 @@ class StreamingGPA:
         if d not in (2, 3) or d != dimension:
             raise InvalidObservations(f"cloud {cloud.name}: its points are in {d}D; expected {dimension}D")
         Observations((cloud,), tuple(range(len(cloud.seen))), d)._checked()
+        lightest = min(float(cloud.weights.min()), *(low for low, _ in self._weights.values()), np.inf)
+        heaviest = max(float(cloud.weights.max()), *(high for _, high in self._weights.values()), 0.0)
+        if heaviest > MOST_RATIO * lightest or heaviest > MOST_WEIGHT:
+            raise InvalidObservations(
+                f"cloud {cloud.name}: with it weights range from {lightest:.3g} to {heaviest:.3g}; double precision "
+                f"carries a ratio of {MOST_RATIO:g}; give 0 to what should not count"
+            )
+        self._weights[cloud.name] = float(cloud.weights.min()), float(cloud.weights.max())
 
     # -- the map --
 
@@ -540,5 +553,5 @@ class StreamingGPA:
         return self._solved
 
     def _require_key(self, key: Key) -> None:
-        if key not in self._order:
+        if not isinstance(key, Integral) or key not in self._order:
             raise InvalidObservations(f"there is no cloud {key!r}; keys are what add returned, less what was dropped")

@@ -55,6 +55,8 @@ class Line:
 def lines_of(path: Path, follow: bool, place: Place) -> Iterator[Iterator[Line]]:
     """The lines after a place; with ``follow`` a file is waited for to grow, for ever."""
     if str(path) == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise FormatError("standard input", None, "it is closed", "give a file of frames, or a pipe")
         yield _of_pipe(sys.stdin.buffer, place)
         return
     with _opened(path) as file:
@@ -79,7 +81,18 @@ def _of_file(file: BinaryIO, path: Path, follow: bool, place: Place) -> Iterator
             half = text
             if os.fstat(file.fileno()).st_size < place.offset + len(half):
                 raise FormatError(path, None, "the file became shorter", "a stream may only grow; start again")
+            if not _is_still(path, file):
+                raise FormatError(
+                    path, None, "the file was replaced by another", "append to it instead, or start again"
+                )
             time.sleep(POLL)
+
+
+def _is_still(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _of_pipe(file: BinaryIO, place: Place) -> Iterator[Line]:

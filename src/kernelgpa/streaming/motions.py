@@ -18,6 +18,7 @@ from .solved import Solved
 
 TRACKER = "tracker"  # the source of poses that are measured in the frame of a tracker
 FINEST = 1e-12  # accuracy: beyond it nothing can be weighed against a motion
+FARTHEST = 1e50  # beyond it squares leave double precision
 SURPRISING = 4.0  # times what a motion and the clouds leave open: they contradict each other
 
 
@@ -49,10 +50,14 @@ def checked(one: Measured, d: int, keys: Container[Key]) -> Measured:
         )
     if not np.allclose(rotation @ rotation.T, np.eye(d), atol=1e-6) or np.linalg.det(rotation) < 0:
         raise InvalidObservations("the rotation of a measured motion is no rotation; expected R R' = 1, det R = 1")
-    if not (np.isfinite(translation).all() and FINEST < accuracy < np.inf and FINEST < degrees < np.inf):
-        raise InvalidObservations(f"a measured motion needs finite numbers, and accuracies above {FINEST:g}")
+    sound = np.abs(translation).max() < FARTHEST and FINEST < accuracy < FARTHEST and FINEST < degrees < FARTHEST
+    if not sound:
+        raise InvalidObservations(
+            f"a measured motion needs finite numbers, and accuracies above {FINEST:g}; found {translation}, "
+            f"{accuracy:g} and {degrees:g}"
+        )
     source = one.source.item() if isinstance(one.source, np.generic) else one.source
-    if source != TRACKER and source not in keys:
+    if source != TRACKER and (not isinstance(source, int) or source not in keys):
         raise InvalidObservations(f"a measured motion starts from cloud {source!r}, which is not here")
     return Measured(rotation, translation, accuracy, degrees, source)
 
