@@ -8,9 +8,16 @@ from scipy.io import savemat
 
 from conftest import scene
 from kernelgpa import FormatError, io
-from kernelgpa.experiments import published
+from kernelgpa.experiments import published, scoring
 from kernelgpa.experiments.layouts import KNOWN, Data, data_in
 from shared_data import SHARED
+
+
+@pytest.fixture(autouse=True)
+def fewer_settings(monkeypatch):
+    """Tuning is tested elsewhere, and takes most of the time."""
+    monkeypatch.setattr(scoring, "GRID", {"bandwidth": [0.25, 1.0], "smoothing": [1e-2]})
+    monkeypatch.setattr(scoring, "THIN_PLATE", {"smoothing": [1.0]})
 
 
 def cells(arrays):

@@ -108,9 +108,10 @@ class Live:
         used = self.members[key].used
         return self._place[used.seen] if used is not None else np.zeros(0, dtype=np.intp)
 
-    def place_of(self, numbers: IndexArray) -> IndexArray:
-        """Places of landmarks, -1 for those that do not take part."""
-        return self._place[numbers]
+    @property
+    def places(self) -> IndexArray:
+        """Where landmarks stand in the map, by number; -1 for those that do not take part."""
+        return self._place
 
     def form(self) -> DenseForm:
         self._resize(len(self._at), len(self._keys))

@@ -23,10 +23,9 @@ from ..live import Live
 from ..observations import Cloud
 from ..saved import CLASSES, settings_of
 from ..version import __version__
-from ..warps import ReducedCloud
 from .estimator import REMEMBERED, StreamingGPA
 from .motions import Measured
-from .solved import Solved
+from .solved import Solved, reduced_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,23 +150,12 @@ def _restore_warps(stream: StreamingGPA) -> None:
     if solved is None:
         return
     if stream.incremental:
-        stream._solved = replace(solved, reduced=_reduced_again(stream, live, solved))
+        rows = np.array([stream._places.get(name, -1) for name in live.names], dtype=np.intp)
+        # where clouds have come since that share more with another, that one is no longer what it was
+        same = {key: one for key, one in reduced_of(live).items() if key in solved.keys and rows[one[1]].min() >= 0}
+        stream._solved = replace(solved, reduced=same, rows=rows)
     elif not stream.frozen and not stream._changed:
         stream._keep(stream._solve(live))
-
-
-def _reduced_again(
-    stream: StreamingGPA, live: Live, solved: Solved
-) -> dict[int, tuple[ReducedCloud, np.ndarray[Any, np.dtype[np.intp]]]]:
-    found = {}
-    for key in set(solved.keys) & set(live.keys):
-        used, reduced = live.members[key].used, live.members[key].reduced
-        if used is None or reduced is None:
-            continue
-        rows = [stream._places.get(live.names[number], -1) for number in used.seen.tolist()]
-        if min(rows) >= 0:  # otherwise clouds have come since that share more with it
-            found[key] = reduced, np.array(rows, dtype=np.intp)
-    return found
 
 
 def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers) -> None:

@@ -262,6 +262,7 @@ class StreamingGPA:
             gauge.scales,
             padded(spectrum.values, live.dimension + 1),
             reduced=reduced_of(live),
+            rows=live.places.copy(),
         )
         return with_lonely(solved, live)
 
@@ -462,8 +463,7 @@ class StreamingGPA:
         self._require_key(key)
         if key not in self._warps:
             if key in solved.reduced:
-                reduced, rows = solved.reduced[key]
-                self._warps[key] = reduced.fits([solved.map[rows]])[0]
+                self._warps[key] = solved.fitted(key)
             else:
                 cloud = self._aside[key] if key in self._aside else live.members[key].cloud
                 found = self._shared_with_map(cloud)

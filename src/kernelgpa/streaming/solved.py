@@ -27,7 +27,13 @@ class Solved:
     scales: Array  # (d,)
     eigenvalues: Array  # (d + 1,)
     warps: dict[Key, Warp] = field(default_factory=dict)  # those that are known already
-    reduced: dict[Key, tuple[ReducedCloud, IndexArray]] = field(default_factory=dict)  # clouds, with their rows of map
+    reduced: dict[Key, tuple[ReducedCloud, IndexArray]] = field(default_factory=dict)  # clouds, with their numbers
+    rows: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # of map, by number
+
+    def fitted(self, key: Key) -> Warp:
+        """The warp of a cloud that is in the sum."""
+        reduced, numbers = self.reduced[key]
+        return reduced.fits([self.map[self.rows[numbers]]])[0]
 
 
 def moved_onto(solved: Solved, new: Array, old: Array) -> tuple[Solved, float]:
@@ -62,12 +68,10 @@ def determines_motion(points: Array) -> bool:  # (k, d)
 
 def reduced_of(live: Live) -> dict[Key, tuple[ReducedCloud, IndexArray]]:
     """The clouds as they are in the sum, so that their warps belong to its map whatever comes after."""
-    found = {}
-    for key in live.keys:
-        reduced = live.members[key].reduced
-        if reduced is not None:
-            found[key] = reduced, live.places_of(key)
-    return found
+    members = ((key, live.members[key]) for key in live.keys)
+    return {
+        key: (one.reduced, one.used.seen) for key, one in members if one.reduced is not None and one.used is not None
+    }
 
 
 def with_lonely(solved: Solved, live: Live) -> Solved:
