@@ -30,6 +30,8 @@ while True:
 """,
 }
 SCENE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
 import sys; sys.path.insert(0, "tests")
 import numpy as np
 from conftest import scene
