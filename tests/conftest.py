@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import matplotlib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from kernelgpa.cli import main
 
 matplotlib.use("Agg")
 settings.register_profile(
@@ -54,3 +57,25 @@ def random_rotation(d, rng):
 @pytest.fixture(params=[2, 3], ids=["2D", "3D"])
 def dimension(request):
     return request.param
+
+
+def run(monkeypatch, *arguments):
+    """Exit code of ``kernelgpa arguments``."""
+    monkeypatch.setattr(sys, "argv", ["kernelgpa", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as end:
+        return end.code
+    return 0
+
+
+@pytest.fixture
+def kernelgpa(monkeypatch, capsys, tmp_path):
+    """``kernelgpa arguments`` in a folder of its own: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        code = run(monkeypatch, *arguments)
+        return code, *capsys.readouterr()
+
+    return call

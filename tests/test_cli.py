@@ -14,34 +14,11 @@ from matplotlib.image import imread
 from numpy.testing import assert_allclose
 
 from kernelgpa import KernelGPA, RigidGPA, __version__, io, load
-from kernelgpa.cli import main
 from kernelgpa.cli.convert import file_name
 from shared_data import SHARED
 from test_folder import FILES
 
 COMMANDS = ["demo", "register", "warp", "evaluate", "tune", "simulate", "convert", "info", "reproduce", "stream"]
-
-
-def run(monkeypatch, *arguments):
-    """Exit code of ``kernelgpa arguments``."""
-    monkeypatch.setattr(sys, "argv", ["kernelgpa", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as exit_:
-        return exit_.code
-    return 0
-
-
-@pytest.fixture
-def kernelgpa(monkeypatch, capsys, tmp_path):
-    """A run in a folder of its own: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        code = run(monkeypatch, *arguments)
-        return code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
+from conftest import run
 from kernelgpa import KernelGPA, StreamingGPA, io, simulate
 from kernelgpa.errors import FormatError
 from kernelgpa.frames import finite_rows
@@ -24,7 +25,6 @@ from kernelgpa.streaming.checkpoint import read as read_checkpoint
 from kernelgpa.streaming.frames import Drop, End, parse, render
 from kernelgpa.streaming.lines import Place, lines_of
 from kernelgpa.streaming.trust import pose_trust
-from test_cli import run
 
 CLOUDS, LANDMARKS = 12, 40
 PATIENCE = 60  # seconds, then something hangs
@@ -42,18 +42,6 @@ def texts(scene):
     """The frames of the scene, one line each."""
     labels = [str(j + 1) for j in range(LANDMARKS)]
     return [render(t, float(t), labels, points) for t, points in enumerate(scene.points)]
-
-
-@pytest.fixture
-def kernelgpa(monkeypatch, capsys, tmp_path):
-    """A run in the folder of the test: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        code = run(monkeypatch, *arguments)
-        return code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture
@@ -303,7 +291,7 @@ def test_bad_lines_are_reported_and_skipped(kernelgpa, texts, scene, tmp_path):
         "in.jsonl, line 7: there is a frame 2 already",
         "in.jsonl, line 8: there is no frame 'nobody' to drop",
         "in.jsonl, line 10: cloud 5: its points are in 2D",
-        "in.jsonl, line 16: frame 'late' is too late: its time 0 is before all of the window, which begins at 3",
+        "in.jsonl, line 16: time 0 is before all of a full window, which begins at 3",
     ]
     assert all(line.endswith("the line is skipped") for line in words.splitlines())
     told = lines_in(printed)

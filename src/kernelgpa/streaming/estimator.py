@@ -21,22 +21,20 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from ..deformable import DeformableGPA, Warm
-from ..diagnosis import Finding
 from ..errors import InvalidObservations, InvalidSetting, KernelGPAError, NotFitted, NumericalFailure, WeaklyTied
 from ..estimators import KernelGPA
 from ..frames import Array, finite_rows
 from ..live import Key, Live
-from ..names import Name, in_order, listed, refuse_repeats
+from ..names import Name, listed, refuse_repeats
 from ..observations import MOST_RATIO, MOST_WEIGHT, Cloud, Observations, cloud_of
 from ..registration import GPA, padded
 from ..rigid import mirrored_onto, pose_onto
 from ..scene import open_scene
 from ..threads import blas_threads_for
 from ..ties import require_tied, tied_groups
-from ..warps import AffineFamily, Warp, reduce
-from ..warps.affine import affine_warp
-from ..warps.inverse import inverse
-from .motions import SURPRISING, Deviations, Measured, checked, contradicted, measured_of, with_motions
+from ..warps import AffineFamily
+from .known import Known
+from .motions import SURPRISING, Measured, checked, contradicted, measured_of, with_motions
 from .solved import Solved, determines_motion, moved_onto, reduced_of, refitted, with_lonely
 from .trust import pose_trust
 
@@ -56,7 +54,7 @@ class Update:
     events: tuple[str, ...] = ()
 
 
-class StreamingGPA:
+class StreamingGPA(Known):
     """A registration of clouds that come and go.
 
     >>> from kernelgpa import StreamingGPA
@@ -79,21 +77,14 @@ class StreamingGPA:
             raise InvalidSetting(f"estimator is {estimator!r}; expected KernelGPA(...), TPSGPA(...) or the like")
         if window is not None and (not isinstance(window, Integral) or window < 2):
             raise InvalidSetting(f"window is {window!r}; expected None for all clouds, or 2 or more")
-        self.estimator: GPA = KernelGPA(**settings) if estimator is None else clone(estimator)
+        super().__init__()
+        self.estimator = KernelGPA(**settings) if estimator is None else clone(estimator)
         self.estimator.check_settings()
         self.window, self.automatic = None if window is None else int(window), bool(automatic)
-        self._live: Live | None = None
-        self._aside: dict[Key, Cloud] = {}  # over names' numbers: mirror images, and what came while frozen
-        self._order: dict[Key, float] = {}  # times of all clouds
         self._weights: dict[Name, tuple[float, float]] = {}  # of all clouds, least and most
-        self._mirrored: set[Key] = set()
         self._measured: dict[Key, list[Measured]] = {}
-        self._deviations: Deviations = {}
-        self._solved: Solved | None = None
         self._loose: set[Key] = set()  # clouds that nothing ties to the map as yet
         self._space = np.zeros((0, 0))  # (numbers, ...) near the bottom of the spectrum
-        self._places: dict[Name, int] = {}
-        self._warps: dict[Key, Warp] = {}
         self._usual: deque[float] = deque(maxlen=REMEMBERED)
         self._next, self._changed, self.frozen = 0, False, False
 
@@ -115,7 +106,7 @@ class StreamingGPA:
         refuse_repeats(names, f"cloud {key}: landmark id")
         cloud = cloud_of(points, names, key, weights)
         live = self._live or Live(self._family(), cloud.points.shape[1])
-        when = self._when(time)
+        when = self.time_of(time)
         given = [measured] if isinstance(measured, Measured) else measured
         if not isinstance(given, Sequence) or not all(isinstance(one, Measured) for one in given):
             raise InvalidObservations(f"measured is {measured!r}; expected Measured(...), or a list of them")
@@ -160,13 +151,18 @@ class StreamingGPA:
         self._warps.pop(key, None)
         del self._order[key], self._weights[key]
 
-    def _when(self, time: float | None) -> float:
+    def time_of(self, time: float | None) -> float:
+        """The time of a cloud that comes now; an error where it is older than all of a full window."""
         if time is None:
             return max(self._order.values(), default=-1.0) + 1.0
         if not isinstance(time, Real) or isinstance(time, bool) or not abs(time) < np.inf:
             raise InvalidObservations(f"time is {time!r}; expected a number")
         if self.window is not None and len(self._order) >= self.window and time < min(self._order.values()):
-            raise InvalidObservations(f"time {time:g} is before all of a full window; it would be dropped at once")
+            begins = min(self._order.values())
+            raise InvalidObservations(
+                f"time {time:g} is before all of a full window, which begins at {begins:g}; expected it sooner, or a "
+                "wider window"
+            )
         return float(time)
 
     def _require_sound(self, cloud: Cloud, dimension: int) -> None:
@@ -299,19 +295,6 @@ class StreamingGPA:
             return None
         return pose_onto(*found)[0]
 
-    def _shared_with_map(self, cloud: Cloud) -> tuple[Cloud, Array] | None:
-        """The landmarks of a cloud that the map has, and where."""
-        live = self._living()
-        rows = np.array([self._places.get(live.names[number], -1) for number in cloud.seen.tolist()])
-        if self._solved is None or np.sum(rows >= 0) <= cloud.points.shape[1]:
-            return None
-        part = cloud.only(rows >= 0, np.arange(len(live.names)))
-        places = self._solved.map[rows[rows >= 0]]
-        known = finite_rows(places)
-        if np.sum(known) <= cloud.points.shape[1]:
-            return None
-        return part.only(known, np.arange(len(live.names))), places[known]
-
     def _is_mirrored(self, cloud: Cloud) -> bool:
         found = self._shared_with_map(cloud)
         if found is None or not mirrored_onto(*found):
@@ -370,8 +353,6 @@ class StreamingGPA:
             live.release_names(cloud)
             self._warps.pop(key, None)
 
-    # -- what is known --
-
     @property
     def incremental(self) -> bool:
         """Whether an update solves the sum; robust and rigid fits and pairwise scales are fitted again instead."""
@@ -381,102 +362,6 @@ class StreamingGPA:
             and self.estimator.scale_method != "pairwise"
             and getattr(self.estimator, "method", "spectral") == "spectral"
         )
-
-    @property
-    def map_(self) -> Array:  # (m, d)
-        solved = self._require_solved()
-        return solved.map[[self._places[name] for name in self.landmarks_]]
-
-    @property
-    def landmarks_(self) -> tuple[Name, ...]:
-        return in_order([self._require_solved().landmarks])
-
-    @property
-    def keys_(self) -> tuple[Key, ...]:
-        """All clouds, oldest first."""
-        return tuple(sorted(self._order, key=lambda key: (self._order[key], key)))
-
-    @property
-    def times_(self) -> Array:  # (n,)
-        return np.array([self._order[key] for key in self.keys_])
-
-    @property
-    def rotations_(self) -> Array:  # (n, d, d), NaN for clouds that wait
-        return np.array([self.pose(key)[0] for key in self.keys_])
-
-    @property
-    def translations_(self) -> Array:  # (n, d)
-        return np.array([self.pose(key)[1] for key in self.keys_])
-
-    @property
-    def scales_(self) -> Array:
-        return self._require_solved().scales
-
-    @property
-    def eigenvalues_(self) -> Array:
-        return self._require_solved().eigenvalues
-
-    @property
-    def warps_(self) -> list[Warp | None]:
-        return [self._warp_or_none(key) for key in self.keys_]
-
-    @property
-    def waiting_(self) -> list[Key]:
-        """Clouds that share too few landmarks with the others as yet."""
-        return [] if self._live is None else self._live.waiting
-
-    @property
-    def mirrored_(self) -> list[Key]:
-        return sorted(self._mirrored)
-
-    def pose(self, key: Key) -> tuple[Array, Array]:
-        """R and t with R p + t near the map; NaN for a cloud that waits."""
-        solved, live = self._require_solved(), self._living()
-        self._require_key(key)
-        if key in solved.keys:
-            at = solved.keys.index(key)
-            return solved.rotations[at], solved.translations[at]
-        cloud = self._aside[key] if key in self._aside else live.members[key].cloud
-        found = self._shared_with_map(cloud)
-        if found is None:
-            return np.full((live.dimension,) * 2, np.nan), np.full(live.dimension, np.nan)
-        return pose_onto(*found)
-
-    def transform(self, points: npt.ArrayLike, cloud: Key) -> Array:  # (k, d) -> (k, d)
-        """Points of one cloud taken into the map."""
-        return self.warp(cloud)(points)
-
-    def inverse_transform(self, points: npt.ArrayLike, cloud: Key) -> Array:  # (k, d) -> (k, d)
-        """Points of the map taken back into one cloud; NaN where there is no one answer."""
-        warp = self.warp(cloud)
-        return inverse(warp, warp.checked(points))
-
-    def warp(self, key: Key) -> Warp:
-        """The warp of a cloud, fitted when it is asked for."""
-        found = self._warp_or_none(key)
-        if found is None:
-            raise InvalidObservations(f"cloud {key} shares too few landmarks with the map; add more, or update()")
-        return found
-
-    def _warp_or_none(self, key: Key) -> Warp | None:
-        solved, live = self._require_solved(), self._living()
-        self._require_key(key)
-        if key not in self._warps:
-            if key in solved.reduced:
-                self._warps[key] = solved.fitted(key)
-            else:
-                cloud = self._aside[key] if key in self._aside else live.members[key].cloud
-                found = self._shared_with_map(cloud)
-                if found is None:
-                    return None
-                self._warps[key] = self._laid_onto(live, *found)
-        return self._warps[key]
-
-    def _laid_onto(self, live: Live, cloud: Cloud, places: Array) -> Warp:
-        """The warp of a cloud that has no say in the map."""
-        if isinstance(self.estimator, DeformableGPA):
-            return reduce(live.family, cloud).fits([places])[0]
-        return affine_warp(cloud, *pose_onto(cloud, places))
 
     # -- motions that a sensor measured --
 
@@ -502,21 +387,6 @@ class StreamingGPA:
         rows = [self._places[live.names[number]] for number in used.seen.tolist()]
         return used, self._require_solved().map[rows]
 
-    def diagnose(self) -> list[Finding]:
-        """What may be wrong, worst first."""
-        findings = contradicted(self._deviations)
-        if self.waiting_:
-            found = (
-                f"{len(self.waiting_)} clouds share too few landmarks with the others, the first is {self.waiting_[0]}"
-            )
-            findings.append(Finding("waiting", 0.3, found, "they take part as soon as they share enough, or drop them"))
-        for key, why in (self._live.failures if self._live is not None else {}).items():
-            findings.append(Finding("cloud left out", 0.5, f"cloud {key} cannot be reduced: {why}", "drop it"))
-        if self._mirrored:
-            found = f"{len(self._mirrored)} clouds are mirror images of the others, the first is {min(self._mirrored)}"
-            findings.append(Finding("mirror image", 0.7, found, "negate one coordinate there, or drop them"))
-        return sorted(findings, key=lambda one: -one.severity)
-
     # -- checkpoints --
 
     def checkpoint(self, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
@@ -541,17 +411,3 @@ class StreamingGPA:
         if not isinstance(self.estimator, DeformableGPA):
             raise InvalidSetting(f"{type(self.estimator).__name__} has no warps that bend")
         return self.estimator
-
-    def _living(self) -> Live:
-        if self._live is None:
-            raise NotFitted("no cloud was added as yet; call add(points, ids)")
-        return self._live
-
-    def _require_solved(self) -> Solved:
-        if self._solved is None:
-            raise NotFitted("there is no map as yet; call update() once two clouds share landmarks")
-        return self._solved
-
-    def _require_key(self, key: Key) -> None:
-        if not isinstance(key, Integral) or key not in self._order:
-            raise InvalidObservations(f"there is no cloud {key!r}; keys are what add returned, less what was dropped")

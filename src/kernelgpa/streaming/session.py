@@ -61,13 +61,7 @@ class Session:
         before, self.before = self.before, None  # a frame that is not taken is nobody's frame before
         if self._key_of(name) is not None:
             raise InvalidObservations(f"there is a frame {name!r} already; expected another name, or a drop before")
-        times = [one.time for one in self.taken.values()]
-        time = max(times, default=-1.0) + 1.0 if frame.time is None else frame.time
-        if self.stream.window is not None and len(times) >= self.stream.window and time < min(times):
-            raise InvalidObservations(
-                f"frame {name!r} is too late: its time {time:g} is before all of the window, which begins at "
-                f"{min(times):g}; expected it sooner, or a wider --window"
-            )
+        time = self.stream.time_of(frame.time)
         measured = self._measured(frame, name, time, before)
         key = self.stream.add(frame.points, frame.ids, time, frame.weights, measured)
         self.taken[key] = Taken(name, time)
