@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from kernelgpa import KernelGPAWarning, Measured, StreamingGPA, simulate
-from kernelgpa.rotations import nearest
+from kernelgpa.rotations import motion_onto
 
 SHIFT, DEGREES = 1.0, 0.2
 
@@ -48,9 +48,8 @@ def errors(stream, liver):
     for i in range(1, len(t)):
         steps.append(R[i - 1].T @ (t[i] - t[i - 1]) - Rt[i - 1].T @ (tt[i] - tt[i - 1]))
         turns.append(Rotation.from_matrix((Rt[i - 1].T @ Rt[i]).T @ R[i - 1].T @ R[i]).magnitude())
-    here, there = t.mean(axis=0), tt.mean(axis=0)
-    turn = nearest((tt - there).T @ (t - here))
-    off = (t - here) @ turn.T + there - tt
+    turn, shift = motion_onto(t, tt)
+    off = t @ turn.T + shift - tt
     rms = [np.sqrt(np.mean(np.sum(np.square(one), axis=1))) for one in (steps, off)]
     return rms[0], np.degrees(np.sqrt(np.mean(np.square(turns)))), rms[1]
 

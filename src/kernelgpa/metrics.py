@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .errors import InvalidObservations
 from .frames import Array, BoolArray, finite_rows, masked_as_nan
-from .rotations import nearest
+from .rotations import motion_onto
 
 
 def mean_map(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k, d)
@@ -97,8 +97,8 @@ def map_error(places: npt.ArrayLike, truth: npt.ArrayLike) -> float:  # (m, d), 
     both = finite_rows(found) & finite_rows(true)
     if both.sum() < found.shape[1]:
         raise InvalidObservations(f"{both.sum()} landmarks are known in both maps; {found.shape[1]} are needed")
-    found, true = found[both] - found[both].mean(axis=0), true[both] - true[both].mean(axis=0)
-    off = found @ nearest(true.T @ found).T - true
+    found, true = found[both] - found[both].mean(axis=0), true[both] - true[both].mean(axis=0)  # maps far away too
+    off = found @ motion_onto(found, true)[0].T - true
     return float(np.sqrt(np.mean(np.sum(off**2, axis=1))))
 
 

@@ -55,6 +55,13 @@ def nearest(matrices: Array) -> Array:  # (..., d, d) -> (..., d, d)
     return _decomposed(matrices)
 
 
+def motion_onto(points: Array, places: Array) -> tuple[Array, Array]:  # (k, d), (k, d) -> (d, d), (d,)
+    """R and t of the rigid motion  R p + t  that brings points nearest to places."""
+    here, there = points.mean(axis=0), places.mean(axis=0)
+    turn = nearest((places - there).T @ (points - here))
+    return turn, there - turn @ here
+
+
 def _decomposed(matrices: Array) -> Array:
     left, _, right = np.linalg.svd(matrices)
     left[..., :, -1] *= np.sign(np.linalg.det(left @ right))[..., None]

@@ -22,11 +22,11 @@ from scipy.stats import chi
 
 from .deformable import DeformableGPA
 from .errors import InvalidSetting
-from .frames import Array, BoolArray, finite_rows, regions
+from .frames import Array, finite_rows
 from .metrics import mean_of_others
 from .names import Name
 from .observations import Cloud
-from .rigid import pose_onto
+from .rigid import jackknife_covariance, jackknifed_poses
 from .rotations import rotation_vector
 from .selection import CrossValidation
 
@@ -108,10 +108,9 @@ class Uncertainty:
         fitted = self.validation.fitted
         t = fitted.observations_.cloud_index(cloud)
         whole = _heeded(fitted, t)
-        labels, rotation = regions(whole.points, POSE_REGIONS), fitted.rotations_[t]
-        moves = np.array([_pose_change(whole, labels != i, fitted.map_, rotation) for i in np.unique(labels)])
-        centred = moves - moves.mean(axis=0)
-        return (len(moves) - 1) / len(moves) * centred.T @ centred
+        poses = jackknifed_poses(whole, fitted.map_[whole.seen], POSE_REGIONS)
+        back = fitted.rotations_[t].T
+        return jackknife_covariance(np.array([[*rotation_vector(turn @ back), *shift] for turn, shift in poses]))
 
     def _variance(self, points: npt.ArrayLike, cloud: Name, weight: float | None) -> Array:
         fitted = self.validation.fitted
@@ -175,9 +174,3 @@ def _heeded(fitted: DeformableGPA, t: int) -> Cloud:
     cloud = replace(cloud, weights=fitted.weights_[t, cloud.seen])
     known = finite_rows(fitted.map_[cloud.seen]) & (cloud.weights > 0)
     return cloud.only(known, np.arange(len(fitted.map_)))
-
-
-def _pose_change(cloud: Cloud, keep: BoolArray, places: Array, rotation: Array) -> Array:
-    part = cloud.only(keep, np.arange(len(places)))
-    turned, moved = pose_onto(part, places[part.seen])
-    return np.concatenate([rotation_vector(turned @ rotation.T), moved])

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from .. import metrics, simulate
 from ..frames import Array, BoolArray, IndexArray
 from ..registration import GPA
-from ..rotations import nearest
+from ..rotations import motion_onto
 from .drawing import by_method, coloured, scale_top
 from .scoring import COLUMNS, PAPER, chosen, claims_of_ours, fitted, score, scored_table
 from .tables import Claim, Outcome, Picture, Table, shown
@@ -122,7 +122,9 @@ def _figure(models: dict[str, GPA], scene: simulate.Faces, front: IndexArray) ->
     figure.get_layout_engine().set(rect=(0.02, 0, 0.98, 1))  # type: ignore[union-attr, call-arg]  # labels are cut off otherwise
     panels = figure.subplots(len(COLUMNS), 1 + len(scene.expressions))
     for row, column in zip(panels, COLUMNS, strict=True):
-        mean = _facing(metrics.mean_map(warped[column]), scene.vertices[front])
+        mean = metrics.mean_map(warped[column])
+        turn, shift = motion_onto(mean, scene.vertices[front])
+        mean = mean @ turn.T + shift  # as the head stands
         dots = coloured(row[0], mean[:, :2], np.sqrt(np.mean(apart[column] ** 2, axis=0)), top, DOT)
         row[0].set_ylabel(column, fontsize="large")
         for axes, values in zip(row[1:], apart[column], strict=True):
@@ -131,9 +133,3 @@ def _figure(models: dict[str, GPA], scene: simulate.Faces, front: IndexArray) ->
         axes.set_title(name)
     figure.colorbar(dots, ax=panels.ravel().tolist(), label="distance from the mean map (mm)", shrink=0.5, extend="max")
     return figure
-
-
-def _facing(points: Array, towards: Array) -> Array:  # (k, 3), (k, 3) -> (k, 3)
-    """The points turned and moved as the others stand."""
-    here, there = points.mean(axis=0), towards.mean(axis=0)
-    return (points - here) @ nearest((towards - there).T @ (points - here)).T + there

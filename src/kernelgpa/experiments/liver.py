@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from .. import simulate
 from ..frames import Array
 from ..registration import GPA
-from ..rotations import nearest
+from ..rotations import motion_onto
 from .drawing import by_method
 from .scoring import COLUMNS, PAPER, Scores, chosen, claims_of_ours, fitted, score, scored_table
 from .tables import Claim, Outcome, Picture, Table, shown
@@ -112,10 +112,8 @@ def _claims(table: Table) -> list[Claim]:
 def aligned_poses(gpa: GPA, template: Array) -> tuple[Array, Array]:  # (m, 3) -> (n, 3, 3), (n, 3)
     """Estimated poses after the rigid motion that brings the map onto the true template."""
     known = np.isfinite(gpa.map_).all(axis=1)
-    here, there = gpa.map_[known].mean(axis=0), template[known].mean(axis=0)
-    turn = nearest((template[known] - there).T @ (gpa.map_[known] - here))
-    rotations = np.einsum("ij,njk->nik", turn, gpa.rotations_)
-    return rotations, (gpa.translations_ - here) @ turn.T + there
+    turn, shift = motion_onto(gpa.map_[known], template[known])
+    return turn @ gpa.rotations_, gpa.translations_ @ turn.T + shift
 
 
 def _pose_table(models: dict[str, GPA], scene: simulate.Simulation, setting: str) -> Table:

@@ -11,7 +11,7 @@ from ..frames import Array, IndexArray
 from ..live import Key, Live
 from ..names import Name
 from ..registration import GPA
-from ..rotations import nearest
+from ..rotations import motion_onto
 from ..warps import ReducedCloud, Warp
 
 
@@ -38,23 +38,15 @@ class Solved:
 
 def moved_onto(solved: Solved, new: Array, old: Array) -> tuple[Solved, float]:
     """A map and its poses after the rigid motion that brings some landmarks nearest to where they were."""
-    here, there = new.mean(axis=0), old.mean(axis=0)
-    turn = nearest((old - there).T @ (new - here))
-
-    def moved(points: Array) -> Array:
-        return (points - here) @ turn.T + there
-
-    after = moved(new)
-    return (
-        replace(
-            solved,
-            map=moved(solved.map),
-            rotations=turn @ solved.rotations,
-            translations=moved(solved.translations),
-            warps={key: warp.moved(turn, there - turn @ here) for key, warp in solved.warps.items()},
-        ),
-        float(np.sqrt(np.mean(np.sum((after - old) ** 2, axis=1)))),
+    turn, shift = motion_onto(new, old)
+    moved = replace(
+        solved,
+        map=solved.map @ turn.T + shift,
+        rotations=turn @ solved.rotations,
+        translations=solved.translations @ turn.T + shift,
+        warps={key: warp.moved(turn, shift) for key, warp in solved.warps.items()},
     )
+    return moved, float(np.sqrt(np.mean(np.sum((new @ turn.T + shift - old) ** 2, axis=1))))
 
 
 def determines_motion(points: Array) -> bool:  # (k, d)
