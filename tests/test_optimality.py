@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.linalg import expm
+from scipy.linalg import det, expm, svd
 from scipy.optimize import minimize
 
 from conftest import scene
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from kernelgpa.gauge import pairwise_scales
 from kernelgpa.observations import as_observations
 from kernelgpa.warps import reduce
 
@@ -140,6 +141,40 @@ def test_refined_scales_fit_better_than_closed_form_and_pairwise(dimension):
         for method in ("refined", "closed-form", "pairwise")
     }
     assert costs["refined"] < min(costs["closed-form"], costs["pairwise"])
+
+
+def onto(moving, fixed):
+    """The similarity that takes (k, d) points nearest to others, by SciPy."""
+    p0, q0 = moving.mean(axis=0), fixed.mean(axis=0)
+    p, q = moving - p0, fixed - q0
+    left, spread, right = svd(q.T @ p)
+    signs = np.append(np.ones(len(spread) - 1), np.sign(det(left @ right)))
+    factor = spread @ signs / np.sum(p**2)
+    return lambda x: factor * (x - p0) @ (left @ (signs[:, None] * right)).T + q0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shared_by_the_first_two", [1, 30])
+def test_pairwise_scales_are_those_of_clouds_completed_one_by_one(dimension, weighted, shared_by_the_first_two):
+    points, _ = scene(n=5, m=60, d=dimension, seed=8, hidden=0.3, bend=0.15)
+    points[1, np.flatnonzero(~np.isnan(points[:2, :, 0]).any(axis=0))[shared_by_the_first_two:]] = np.nan
+    weights = np.random.default_rng(0).uniform(0.5, 2, points.shape[:2]) if weighted else None
+    scales = []
+    for fixed in points:
+        moved = np.full(points.shape, np.nan)
+        for t, moving in enumerate(points):
+            both = ~np.isnan(fixed[:, 0]) & ~np.isnan(moving[:, 0])
+            if both.sum() >= dimension:
+                moved[t] = onto(moving[both], fixed[both])(moving)
+        completed = np.where(np.isnan(fixed), np.ma.masked_invalid(moved).mean(axis=0).filled(np.nan), fixed)
+        completed = completed[~np.isnan(completed[:, 0])]
+        scales.append(svd(completed - completed.mean(axis=0), compute_uv=False))
+    scales = np.array(scales)
+    sizes = np.linalg.norm(scales, axis=1)
+    expected = np.abs(svd(scales / sizes[:, None])[2][0]) * sizes.mean()
+    found = pairwise_scales(as_observations(points, weights).together)
+    # moments of shared landmarks are taken about the clouds' centres: a few digits of the smallest spread
+    assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

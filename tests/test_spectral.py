@@ -176,7 +176,7 @@ def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension,
     m, modes = 120, 12
     observations = weighted_scene(4, m, dimension, hidden)
     clouds = [reduce(FAMILIES[name], cloud) for cloud in observations.clouds]
-    density, top = metric_of(observations)
+    density, top = metric_of(observations.together)
     assert_allclose(density, observations.weights.sum(axis=0) / observations.counts, rtol=10 * EPS)
     spectrum = solve_with(clouds, m, dimension, modes, solver, density, top)
     Q, X, root = total_form(clouds, m), spectrum.vectors, np.sqrt(density)
@@ -197,7 +197,7 @@ def test_the_constants_stay_out_where_all_eigenvalues_are_as_large_as_they_can_b
     m, modes = 120, 20
     observations = Observations.from_array(scene(n=2, m=m, d=dimension, hidden=0.0, bend=0.1)[0])
     clouds = [reduce(AffineFamily(), cloud) for cloud in observations.clouds]
-    spectrum = solve_with(clouds, m, dimension, modes, solver, *metric_of(observations))
+    spectrum = solve_with(clouds, m, dimension, modes, solver, *metric_of(observations.together))
     assert spectrum.values[-1] == pytest.approx(2, abs=100 * EPS)
     assert_bottom(spectrum, total_form(clouds, m), modes)
 
@@ -210,7 +210,7 @@ def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
     spectra = []
     for some in (observations, without):
         form = accumulate([reduce(AffineFamily(), cloud) for cloud in some.clouds], len(some.landmarks))
-        spectra.append(smallest(form, 3, 3, *metric_of(some)))
+        spectra.append(smallest(form, 3, 3, *metric_of(some.together)))
     # the faint landmarks move the rest by their share of the weight
     assert_allclose(spectra[0].values, spectra[1].values, rtol=0, atol=1e-9 * 40)
     overlap = np.abs(spectra[0].vectors[5:].T @ spectra[1].vectors)
@@ -403,7 +403,7 @@ def test_the_factorisation_needs_everything_seen_with_equal_weights(name):
     observations = Observations.from_array(points, weights=np.arange(1.0, 21) if name == "weighted" else None)
     form = accumulate(reduced(AffineFamily(), points), 20)
     with pytest.raises(InvalidObservations, match="every landmark seen by every cloud, with equal weights"):
-        factorisation(observations, form, 3)
+        factorisation(observations.together, form)
 
 
 def test_the_factorisation_of_affine_copies_is_the_affine_spectrum(dimension):
@@ -412,7 +412,7 @@ def test_the_factorisation_of_affine_copies_is_the_affine_spectrum(dimension):
     points = np.stack([template @ (np.eye(dimension) + 0.2 * rng.standard_normal((dimension,) * 2)) for _ in range(4)])
     observations = Observations.from_array(points)
     form = accumulate(reduced(AffineFamily(), points), 30)
-    a, b = factorisation(observations, form, dimension), smallest(form, dimension, dimension)
+    a, b = factorisation(observations.together, form), smallest(form, dimension, dimension)
     assert a.solver == "classical factorisation"
     assert_allclose(a.values[:dimension], 0, rtol=0, atol=b.rounding)
     assert_allclose(a.vectors @ a.vectors.T, b.vectors @ b.vectors.T, rtol=0, atol=b.rounding / b.values[dimension])

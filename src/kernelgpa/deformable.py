@@ -23,11 +23,11 @@ from .names import Name
 from .observations import Cloud, Observations, reweighted
 from .progress import tracked
 from .registration import GPA, Prediction, Prepared, Solution, Work, results
-from .rigid import map_rank
 from .robust import MOST_ROUNDS, SETTLED, Annealing, consensus, require_loss
 from .scene import Scene
 from .spectral import Spectrum, Uniqueness, metric_of, smallest
 from .threads import jobs, require_jobs
+from .together import Together
 from .warps import Family, ReducedCloud, Warp
 from .warps.base import sensor_jacobians
 from .warps.part import LeftOut, leave_one_out, leave_out
@@ -113,7 +113,7 @@ class DeformableGPA(GPA):
         self.warn_if_hardly_tied(scene)
         last = self._rounds(scene, prepared)
         if last.solution.spectrum is None:  # rounds with a known gamma do without
-            spectrum = self._spectrum(last.restricted.at(scene.part), last.form)
+            spectrum = self._spectrum(last.restricted.at(scene.part).together, last.form)
             last = replace(last, solution=replace(last.solution, spectrum=spectrum))
         places = last.solution.gauge.map
         warps = [cloud.fits([places[cloud.seen]])[0] for cloud in last.reduced]
@@ -144,7 +144,7 @@ class DeformableGPA(GPA):
         done = Parallel(n_jobs=jobs(self.n_jobs, count), prefer="threads", return_as="generator")(tasks)
         reduced = list(tracked(done, "clouds", count))
         form = accumulate([reduced[t] for t in scene.part], len(restricted.landmarks))
-        return Round(restricted, reduced, form, self.solve(restricted.at(scene.part), form, start, gamma))
+        return Round(restricted, reduced, form, self.solve(restricted.at(scene.part).together, form, start, gamma))
 
     def warn_if_hardly_tied(self, scene: Scene) -> None:
         if self.modes == "paper" and scene.hardly_tied:
@@ -184,7 +184,7 @@ class DeformableGPA(GPA):
 
     def solve(
         self,
-        core: Observations,
+        core: Together,
         form: Form,
         start: Array,
         gamma: float | None = None,
@@ -197,23 +197,19 @@ class DeformableGPA(GPA):
         """
         if self.modes == "auto":
             spectrum = self._spectrum(core, form, warm) if gamma is None else None
-            faithful = faithful_registration(core.together, form, start, gamma, warm is not None)
+            faithful = faithful_registration(core, form, start, gamma, warm is not None)
             return Solution(faithful.gauge, spectrum, faithful)
         spectrum = self._spectrum(core, form, warm)
         modes = None if self.modes == "paper" else int(self.modes)
         begin = start if warm is not None or modes is not None else None
-        rank = map_rank(core.clouds)
-        gauge = fix_gauge(
-            spectrum, core, rank, modes=modes, scale_method=self.scale_method, start=begin, costed=warm is None
-        )
+        gauge = fix_gauge(spectrum, core, modes=modes, scale_method=self.scale_method, start=begin, costed=warm is None)
         return Solution(gauge, spectrum)
 
     def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
         """One factorisation of each cloud serves all folds (theory, eq. 17)."""
-        left_out = [
-            len(np.intersect1d(cloud.seen, fold)) * len(cloud.seen) for fold in folds for cloud in work.core.clouds
-        ]
-        together = max(1, int(MOST_LEFT_OUT * len(folds) / max(1, sum(left_out))))
+        tested = np.bincount(np.concatenate(folds), minlength=len(work.core.landmarks))  # (m,) how often
+        left_out = sum(int(tested[cloud.seen].sum()) * len(cloud.seen) for cloud in work.core.clouds)
+        together = max(1, int(MOST_LEFT_OUT * len(folds) / max(1, left_out)))
         groups = [folds[first : first + together] for first in range(0, len(folds), together)]
         done = (self._predict_group(work, group, n_jobs) for group in tracked(groups, "groups of folds", len(groups)))
         return [prediction for group in done for prediction in group]
@@ -225,7 +221,7 @@ class DeformableGPA(GPA):
             out[f, fold] = True
         parts = [[_leave_out(cloud, reduced, fold) for fold in out] for cloud, reduced in clouds]
         solves = zip(without(work.form, work.reduced, parts, folds), folds, strict=True)
-        tasks = (delayed(self._map_without)(work.core, form, fold) for form, fold in solves)
+        tasks = (delayed(self._map_without)(work.core.together, form, fold) for form, fold in solves)
         side_by_side = Parallel(n_jobs=jobs(n_jobs, len(folds)), prefer="threads", return_as="generator")(tasks)
         maps = tracked(side_by_side, "folds", len(folds))
         predictions = [Prediction.empty(one, len(clouds), len(fold)) for one, fold in zip(maps, folds, strict=True)]
@@ -233,14 +229,15 @@ class DeformableGPA(GPA):
             _predict(cloud, work.reduced[t], parts[t], folds, t, predictions)
         return predictions
 
-    def _map_without(self, core: Observations, form: Form, left_out: IndexArray) -> Array:
-        kept = np.delete(np.arange(len(core.landmarks)), left_out)
-        start = self.gauge_.rotations
+    def _map_without(self, core: Together, form: Form, left_out: IndexArray) -> Array:
+        m, d = core.centred.shape[1:]
+        kept = np.delete(np.arange(m), left_out)
+        rest, start = core.only(kept), self.gauge_.rotations
         if self.faithful_ is None:
-            places = self.solve(core.select(kept), form, start).gauge.map
+            places = self.solve(rest, form, start).gauge.map
         else:
-            places = faithful_registration(core.together.only(kept), form, start, self.faithful_.gamma).gauge.map
-        whole = np.full((len(core.landmarks), core.dimension), np.nan)
+            places = faithful_registration(rest, form, start, self.faithful_.gamma).gauge.map
+        whole = np.full((m, d), np.nan)
         whole[kept] = places
         return whole
 
@@ -248,8 +245,8 @@ class DeformableGPA(GPA):
     def family(self) -> Family:
         """The warps, with their settings checked."""
 
-    def _spectrum(self, core: Observations, form: Form, warm: Warm | None = None) -> Spectrum:
-        m, d, rank = len(core.landmarks), core.dimension, map_rank(core.clouds)
+    def _spectrum(self, core: Together, form: Form, warm: Warm | None = None) -> Spectrum:
+        (m, d), rank = core.centred.shape[1:], core.rank
         if m < d + 2:
             raise InvalidObservations(
                 f"{m} landmarks are seen by two or more clouds; warps that deform need at least {d + 2} in "

@@ -198,7 +198,7 @@ def _added(first: Array, second: Array) -> Array:
 def _solved(estimator: DeformableGPA, scene: Scene, total: Array) -> Recorded:
     def solve() -> Solution:
         estimator.warn_if_hardly_tied(scene)
-        return estimator.solve(scene.core, DenseForm(total), scene.start.gauge.rotations)
+        return estimator.solve(scene.core.together, DenseForm(total), scene.start.gauge.rotations)
 
     with blas_threads_for(len(scene.landmarks)):
         return _recorded(solve)

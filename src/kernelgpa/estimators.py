@@ -18,10 +18,11 @@ from .gauge import fix_gauge
 from .kernels import Kernel, as_kernel
 from .observations import Observations
 from .registration import GPA, Prediction, Prepared, Solution, Work, all_poses, results
-from .rigid import map_rank, rigid_registration, similarity_registration
+from .rigid import rigid_registration, similarity_registration
 from .scene import Scene
 from .spectral import factorisation
 from .threads import jobs
+from .together import Together
 from .warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, Warp
 from .warps.affine import affine_warp
 
@@ -120,7 +121,7 @@ class AffineGPA(DeformableGPA):
 
     def solve(
         self,
-        core: Observations,
+        core: Together,
         form: Form,
         start: Array,
         gamma: float | None = None,
@@ -128,11 +129,10 @@ class AffineGPA(DeformableGPA):
     ) -> Solution:
         if self.method == "spectral":
             return super().solve(core, form, start, gamma, warm)
-        rank = map_rank(core.clouds)
-        spectrum = factorisation(core, form, rank)
+        spectrum = factorisation(core, form)
         # "auto" mixes the d vectors freely, as the classical method does
-        modes, begin = (None, None) if self.modes == "paper" else (rank, start)
-        gauge = fix_gauge(spectrum, core, rank, modes=modes, scale_method=self.scale_method, start=begin)
+        modes, begin = (None, None) if self.modes == "paper" else (core.rank, start)
+        gauge = fix_gauge(spectrum, core, modes=modes, scale_method=self.scale_method, start=begin)
         return Solution(gauge, spectrum)
 
 

@@ -15,7 +15,6 @@ in a block is  S^-1 sum_t C_t' R_t',  and what is left depends on the rotations 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,6 @@ from scipy.linalg import sqrtm
 
 from .errors import InvalidSetting
 from .frames import Array, IndexArray
-from .observations import Cloud, Observations
 from .rotations import Ending, climb, nearest
 from .spectral import Spectrum
 from .threads import product
@@ -60,46 +58,44 @@ Block = tuple[IndexArray, IndexArray]  # rows and columns of A that are free tog
 
 def fix_gauge(
     spectrum: Spectrum,
-    observations: Observations,
-    rank: int,  # dimensions of the map: fewer than d when every cloud is flat
+    together: Together,
     modes: int | None = None,  # None: the paper's map
     scale_method: str = "refined",
     start: Array | None = None,  # (n, d, d) rotations to start from
     costed: bool = True,
 ) -> Gauge:
     """The map from the bottom eigenvectors, and the poses."""
-    dimension = observations.dimension
+    dimension, rank = together.means.shape[1], together.rank  # fewer than d when every cloud is flat
     count = rank if modes is None else modes
     X = spectrum.vectors[:, :count]
-    moments = moments_of(observations, X)
+    moments = moments_of(together, X)
     blocks = coinciding(spectrum, rank) if modes is None else [(np.arange(count), np.arange(rank))]
     if scale_method == "refined":
         mix = Mix(moments, blocks)
-        starts = [start] if start is not None else _closed_form_starts(spectrum, observations, rank)
+        starts = [start] if start is not None else _closed_form_starts(spectrum, together)
         best = max((climb(mix.operator, first) for first in starts), key=lambda end: end.value)
-        M, together = X @ mix.matrix(best.rotations), observations.together
+        M = X @ mix.matrix(best.rotations)
         return deliver(M, together, best.rotations, best.iterations, best.ending, costed=costed)
     if modes is not None:
         raise InvalidSetting(f"scale_method {scale_method!r} belongs to modes='paper'; with more modes use 'refined'")
     if scale_method == "closed-form":
         A = closed_form_matrix(moments, blocks, dimension)
     elif scale_method == "pairwise":
-        A = principal_mix(moments, blocks, dimension) * pairwise_scales(observations.clouds, len(X))
+        A = principal_mix(moments, blocks, dimension) * pairwise_scales(together)
     else:
         raise InvalidSetting(f"scale_method {scale_method!r} is unknown; use one of {SCALE_METHODS}")
     A, rotations = _right_handed(moments, A)
-    return deliver(X @ A, observations.together, rotations, 0, None)
+    return deliver(X @ A, together, rotations, 0, None)
 
 
-def moments_of(observations: Observations, X: Array) -> Moments:
-    together = observations.together
-    n, d, k = len(observations.clouds), observations.dimension, X.shape[1]
+def moments_of(together: Together, X: Array) -> Moments:
+    (n, d), k = together.means.shape, X.shape[1]
     cross = (together.pull.T @ X).reshape(n, d, k)  # centred points need no centred X
     means = (together.weights.T @ X) / together.mass[:, None]
     products = (X[:, :, None] * X[:, None, :]).reshape(len(X), k * k)
     modes = (together.weights.T @ products).reshape(n, k, k)
     modes -= together.mass[:, None, None] * means[:, :, None] * means[:, None, :]
-    return Moments(cross, modes, np.array([cloud.frame.rank for cloud in observations.clouds]))
+    return Moments(cross, modes, together.ranks)
 
 
 def coinciding(spectrum: Spectrum, rank: int) -> list[Block]:
@@ -141,8 +137,10 @@ def closed_form_matrix(moments: Moments, blocks: list[Block], dimension: int) ->
 
 def principal_mix(moments: Moments, blocks: list[Block], dimension: int) -> Array:  # (k, d)
     """R_g alone: inside a block of coinciding eigenvalues the axes of the closed form, widest first."""
+    mix = np.eye(moments.cross.shape[2], dimension)
+    if all(len(rows) == 1 for rows, _ in blocks):
+        return mix
     mean = _mean_square_ratio(moments)
-    mix = np.zeros((mean.shape[0], dimension))
     for rows, columns in blocks:
         mix[np.ix_(rows, columns)] = np.linalg.eigh(mean[np.ix_(rows, rows)])[1][:, ::-1]
     return mix
@@ -155,47 +153,58 @@ def _mean_square_ratio(moments: Moments) -> Array:  # (k, k)
     return np.mean(np.swapaxes(whole, 1, 2) @ whole, axis=0)
 
 
-def pairwise_scales(clouds: Sequence[Cloud], m: int) -> Array:  # (d,), descending
+def pairwise_scales(together: Together) -> Array:  # (d,), descending
     """The scales of 2022, from clouds completed one pair at a time; unseen points stay unseen.
 
     Each cloud is completed by the others, moved onto it by similarities: where it saw a landmark its
     own point stands, elsewhere the mean of those that did.  The common direction of the completed clouds'
-    scales is their top singular vector, the size their mean size.
+    scales is their top singular vector, the size their mean size.  Weights do not count.
     """
-    scales = np.array([np.linalg.svd(_completed(fixed, clouds, m), compute_uv=False) for fixed in clouds])
+    scales = np.linalg.svd(_completed(together), compute_uv=False)  # (n, d)
     sizes = np.linalg.norm(scales, axis=1)
     direction = np.abs(np.linalg.svd(scales / sizes[:, None])[2][0])
     return direction * sizes.mean()
 
 
-def _completed(fixed: Cloud, clouds: Sequence[Cloud], m: int) -> Array:  # (landmarks that anybody placed, d)
-    total, count = np.zeros((m, fixed.points.shape[1])), np.zeros(m)
-    for moving in clouds:
-        moved = _moved_onto(moving, fixed)
-        if moved is not None:
-            total[moving.seen] += moved
-            count[moving.seen] += 1
-    total[fixed.seen], count[fixed.seen] = fixed.points, 1
-    completed = total[count > 0] / count[count > 0, None]
-    return completed - completed.mean(axis=0)
+def _completed(together: Together) -> Array:  # (n, m, d) centred, zeros where nobody placed a landmark
+    """Every cloud with the others' points where it saw none."""
+    n, m, d = together.centred.shape
+    seen = (together.weights > 0).astype(np.float64)  # (m, n)
+    points = np.swapaxes(together.centred, 0, 1).reshape(m, n * d)
+    motions, shifts, enough = _onto_each_other(points, seen)
+    moved = points @ motions.transpose(1, 3, 0, 2).reshape(n * d, n * d)
+    moved += seen @ np.swapaxes(shifts, 0, 1).reshape(n, n * d)
+    count = np.repeat(seen @ enough.T, d, axis=1)
+    moved /= np.maximum(count, 1.0)
+    completed = np.where(np.repeat(seen, d, axis=1) > 0, points, moved)
+    completed -= np.where(count > 0, completed.sum(axis=0) / (count > 0).sum(axis=0), 0.0)
+    return np.swapaxes(completed.reshape(m, n, d), 0, 1)
 
 
-def _moved_onto(moving: Cloud, fixed: Cloud) -> Array | None:  # (s, d)
-    """A cloud's points under the similarity that the landmarks it shares determine, if there are enough."""
-    shared, a, b = np.intersect1d(moving.seen, fixed.seen, assume_unique=True, return_indices=True)
-    if len(shared) < moving.points.shape[1]:
-        return None
-    p0, q0 = moving.points[a].mean(axis=0), fixed.points[b].mean(axis=0)
-    p, q = moving.points[a] - p0, fixed.points[b] - q0
-    rotation = nearest(q.T @ p)
-    factor = np.vdot(rotation, q.T @ p) / np.vdot(p, p)
-    return factor * (moving.points - p0) @ rotation.T + q0
+def _onto_each_other(points: Array, seen: Array) -> tuple[Array, Array, Array]:  # (m, n d), (m, n)
+    """The similarities q = B p + b that take every cloud onto every other, from the landmarks that they share.
+
+    B (n, n, d, d) and b (n, n, d) stand at [fixed, moving], with zeros where too few are shared to determine them.
+    """
+    n, d = seen.shape[1], points.shape[1] // seen.shape[1]
+    shared = seen.T @ seen
+    enough = shared >= d
+    centres = (seen.T @ points).reshape(n, n, d) / np.maximum(shared, 1.0)[:, :, None]  # of the moving cloud's points
+    there = np.swapaxes(centres, 0, 1)
+    pull = (points.T @ points).reshape(n, d, n, d).transpose(0, 2, 1, 3)
+    pull = pull - (shared[:, :, None] * there)[:, :, :, None] * centres[:, :, None, :]
+    spread = seen.T @ (points**2).reshape(-1, n, d).sum(axis=2) - shared * np.sum(centres**2, axis=2)
+    turns = nearest(pull.reshape(n * n, d, d)).reshape(n, n, d, d)
+    factors = np.sum(turns * pull, axis=(2, 3)) / np.where(enough, spread, np.inf)
+    motions = factors[:, :, None, None] * turns
+    shifts = there - (motions @ centres[:, :, :, None])[:, :, :, 0]
+    return motions, np.where(enough[:, :, None], shifts, 0.0), enough.astype(np.float64)
 
 
-def _closed_form_starts(spectrum: Spectrum, observations: Observations, rank: int) -> list[Array]:
+def _closed_form_starts(spectrum: Spectrum, together: Together) -> list[Array]:
     """Rotations from the closed-form scales of the bottom modes, for both hands of the last axis."""
-    moments = moments_of(observations, spectrum.vectors[:, :rank])
-    A = closed_form_matrix(moments, coinciding(spectrum, rank), observations.dimension)
+    moments = moments_of(together, spectrum.vectors[:, : together.rank])
+    A = closed_form_matrix(moments, coinciding(spectrum, together.rank), together.means.shape[1])
     return [_rotations_to(moments, A), _rotations_to(moments, _flipped(A))]
 
 

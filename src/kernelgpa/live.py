@@ -13,8 +13,7 @@ where one goes, the last takes its place.  Clouds likewise have columns.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,25 +37,6 @@ class Member:
     cloud: Cloud  # over numbers
     used: Cloud | None = None  # None: it waits
     reduced: ReducedCloud | None = None
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LiveObservations(Observations):
-    """The clouds that take part, whose arrays are known already.  ``seen`` of its clouds are numbers, not places."""
-
-    arrays: Together = field(default_factory=lambda: Together(np.zeros((0, 0)), np.zeros((0, 0, 0)), np.zeros((0, 0))))
-
-    @cached_property
-    def together(self) -> Together:
-        return self.arrays
-
-    @property
-    def weights(self) -> Array:  # (n, m)
-        return self.arrays.weights.T
-
-    @property
-    def counts(self) -> IndexArray:  # (m,)
-        return np.count_nonzero(self.arrays.weights, axis=1)
 
 
 class Live:
@@ -117,13 +97,13 @@ class Live:
         self._resize(len(self._at), len(self._keys))
         return DenseForm(self._high)
 
-    def observations(self) -> LiveObservations:
-        m, n, d = len(self._at), len(self._keys), self.dimension
-        self._resize(m, n)
-        arrays = Together(self._weights, self._centred, self._means)
+    def arrays(self) -> Together:
+        """The clouds that take part, over the landmarks in the order of their places."""
+        self._resize(len(self._at), len(self._keys))
+        ranks = [used.frame.rank for key in self._keys if (used := self.members[key].used) is not None]
+        arrays = Together(self._weights, self._centred, self._means, np.array(ranks))
         arrays.__dict__["pull"], arrays.__dict__["own"] = self._pull, self._own
-        clouds = tuple(used for key in self._keys if (used := self.members[key].used) is not None)
-        return LiveObservations(clouds, tuple(range(m)), d, arrays)
+        return arrays
 
     def batch(self) -> Observations:
         """The clouds that take part as anybody would give them to a batch estimator, in the order of their keys."""

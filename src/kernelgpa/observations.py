@@ -178,7 +178,8 @@ class Observations:
         for t, cloud in enumerate(self.clouds):
             weights[cloud.seen, t] = cloud.weights
             centred[t, cloud.seen] = cloud.centred
-        return Together(weights, centred, np.array([cloud.mean for cloud in self.clouds]))
+        means = np.array([cloud.mean for cloud in self.clouds])
+        return Together(weights, centred, means, np.array([cloud.frame.rank for cloud in self.clouds]))
 
     @property
     def names(self) -> tuple[Name, ...]:

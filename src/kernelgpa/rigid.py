@@ -15,7 +15,6 @@ rotations.  The start is the affine solution, whose spectrum is global.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -56,24 +55,23 @@ class Start:
 def affine_start(observations: Observations) -> Start:
     """Rotations and map of the affine registration in closed form, then refined."""
     spectrum = affine_spectrum(observations, observations.dimension)
-    return Start(spectrum, fix_gauge(spectrum, observations, spectrum.dimension))
+    return Start(spectrum, fix_gauge(spectrum, observations.together))
 
 
 def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
-    return smallest(affine_form(observations), map_rank(observations.clouds), modes, *metric_of(observations))
+    together = observations.together
+    return smallest(affine_form(together), together.rank, modes, *metric_of(together))
 
 
-def affine_form(observations: Observations) -> Form:
+def affine_form(together: Together) -> Form:
     """What affine warps leave of the cost, for all clouds at once.
 
     W_t [P_t, 1] is made orthonormal by the second moments of each cloud.  They know a thin cloud to the square of its
     thinness only, which is enough for a start.
     """
-    together = observations.together
-    ranks = np.array([cloud.frame.rank for cloud in observations.clouds])
     squares, axes = np.linalg.eigh(together.moments)  # ascending
     n, m, d = together.centred.shape
-    spanned = np.arange(d) >= d - ranks[:, None]  # a flat cloud has fewer directions
+    spanned = np.arange(d) >= d - together.ranks[:, None]  # a flat cloud has fewer directions
     shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
     slopes = together.centred @ (axes * shrink[:, None, :])  # (n, m, d)
     constants = np.broadcast_to(1 / np.sqrt(together.mass)[:, None, None], (n, m, 1))
@@ -97,11 +95,6 @@ def torn_apart(observations: Observations) -> tuple[IndexArray, IndexArray]:
     return np.flatnonzero(side == side[0]), np.flatnonzero(side != side[0])
 
 
-def map_rank(clouds: Sequence[Cloud]) -> int:
-    """Dimensions of the map: as many as the fullest cloud spans."""
-    return max(cloud.frame.rank for cloud in clouds)
-
-
 @dataclass(frozen=True)
 class Hands:
     """Clouds of the wrong hand: those that are sure, and those too thin to be sure."""
@@ -119,10 +112,10 @@ def hands(spectrum: Spectrum, observations: Observations) -> Hands:
     so thin clouds are only doubted.
     """
     none = np.zeros(0, dtype=np.intp)
-    rank, dimension = map_rank(observations.clouds), observations.dimension
+    rank, dimension = observations.together.rank, observations.dimension
     if rank < dimension:
         return Hands(none, none)
-    moments = moments_of(observations, spectrum.vectors[:, :dimension])
+    moments = moments_of(observations.together, spectrum.vectors[:, :dimension])
     A = closed_form_matrix(moments, coinciding(spectrum, rank), dimension)
     pulls = moments.cross @ A  # (n, d, d)
     placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)

@@ -50,6 +50,8 @@ class Climb:
 
 def nearest(matrices: Array) -> Array:  # (..., d, d) -> (..., d, d)
     """The rotations R that maximise tr(R' C); they are proper, det = +1."""
+    if matrices.shape[-1] == 2:
+        return _planar(matrices)
     if matrices.ndim == 3 and matrices.shape[1] == 3 and len(matrices) >= MANY:
         return _polar(matrices)
     return _decomposed(matrices)
@@ -60,6 +62,19 @@ def motion_onto(points: Array, places: Array) -> tuple[Array, Array]:  # (k, d),
     here, there = points.mean(axis=0), places.mean(axis=0)
     turn = nearest((places - there).T @ (points - here))
     return turn, there - turn @ here
+
+
+def _planar(matrices: Array) -> Array:  # (..., 2, 2) -> (..., 2, 2)
+    """tr(R' C) = cos (c11 + c22) + sin (c21 - c12)."""
+    along = matrices[..., 0, 0] + matrices[..., 1, 1]
+    across = matrices[..., 1, 0] - matrices[..., 0, 1]
+    length = np.hypot(along, across)
+    length, along = np.where(length > 0, length, 1.0), np.where(length > 0, along, 1.0)  # where any turn is best
+    turns = np.empty_like(matrices)
+    turns[..., 0, 0] = turns[..., 1, 1] = along / length
+    turns[..., 1, 0] = across / length
+    turns[..., 0, 1] = -turns[..., 1, 0]
+    return turns
 
 
 def _decomposed(matrices: Array) -> Array:

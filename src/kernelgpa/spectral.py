@@ -29,7 +29,7 @@ from .errors import InvalidObservations, KernelGPAWarning, NumericalFailure
 from .forms import SMALL, DenseForm, Form, ThinForm
 from .frames import Array, BoolArray
 from .iterated import Apply, SumForm
-from .observations import Observations
+from .together import Together
 
 SHIFT = 1e-10  # eps, as a share of the largest eigenvalue
 NO_GAP_SHARE = 1e-6  # a gap below this share of the eigenvalue above it is none
@@ -147,26 +147,26 @@ def _bottom_of(matrix: Array, wanted: int) -> tuple[Array, Array]:
         return values[:wanted], vectors[:, :wanted]
 
 
-def metric_of(observations: Observations) -> tuple[Array, float]:
+def metric_of(together: Together) -> tuple[Array, float]:
     """D, and the bound n on the eigenvalues in its metric, for the clouds that a form was made of."""
-    counts = observations.counts
-    return observations.weights.sum(axis=0) / counts, float(counts.max())
+    counts = together.counts
+    return together.weights.sum(axis=1) / counts, float(counts.max())
 
 
-def factorisation(observations: Observations, form: Form, dimension: int) -> Spectrum:
+def factorisation(together: Together, form: Form) -> Spectrum:
     """The classical factorisation: left singular vectors of all clouds side by side.
 
     Instead of eigenvalues it reports the cost that each vector leaves, x' Q x.
     """
-    if not observations.visible.all() or np.ptp(observations.weights) > 0:
+    if together.weights.min() == 0 or np.ptp(together.weights) > 0:
         raise InvalidObservations(
             "method='svd' needs every landmark seen by every cloud, with equal weights; use method='spectral'"
         )
-    centred = [cloud.points - cloud.points.mean(axis=0) for cloud in observations.clouds]
-    left = np.linalg.svd(np.hstack(centred), full_matrices=False)[0]
-    X = left[:, : observations.dimension + 1]
+    n, d = together.means.shape
+    left = np.linalg.svd(np.hstack(list(together.centred)), full_matrices=False)[0]
+    X, rank = left[:, : d + 1], together.rank
     values = np.einsum("mk,mk->k", X, form.apply(X))
-    return Spectrum(values, X[:, :dimension], float(len(observations.clouds)), dimension, "classical factorisation")
+    return Spectrum(values, X[:, :rank], float(n), rank, "classical factorisation")
 
 
 def _preconditioned(

@@ -12,11 +12,22 @@ from .frames import Array, IndexArray
 
 @dataclass(frozen=True)
 class Together:
-    """n clouds over m landmarks; zeros where a cloud did not see one."""
+    """n clouds over m landmarks; zeros where a cloud did not see one, and only there."""
 
     weights: Array  # (m, n)
     centred: Array  # (n, m, d) points less the centre of weight of their cloud
     means: Array  # (n, d) the centres of weight
+    ranks: IndexArray  # (n,) dimensions that each cloud spans
+
+    @property
+    def rank(self) -> int:
+        """Dimensions of the map: as many as the fullest cloud spans."""
+        return int(self.ranks.max())
+
+    @property
+    def counts(self) -> IndexArray:  # (m,)
+        """Clouds that see each landmark."""
+        return np.count_nonzero(self.weights, axis=1)
 
     @cached_property
     def pull(self) -> Array:  # (m, n d)
@@ -33,11 +44,11 @@ class Together:
         return self.weights.sum(axis=0)
 
     def only(self, landmarks: IndexArray) -> Together:
-        """The same clouds at some landmarks, centred there."""
+        """The same clouds at some landmarks, enough of them for each to span what it spans, centred there."""
         weights, centred = self.weights[landmarks], self.centred[:, landmarks]
         moved = np.einsum("mn,nmd->nd", weights, centred) / weights.sum(axis=0)[:, None]
         centred -= moved[:, None] * (weights.T > 0)[:, :, None]
-        return Together(weights, centred, self.means + moved)
+        return Together(weights, centred, self.means + moved, self.ranks)
 
     @cached_property
     def moments(self) -> Array:  # (n, d, d)

@@ -105,7 +105,7 @@ def _readings(model: DeformableGPA, points: Array, truth: Array, folds: int | st
     try:
         with quiet():
             found = selection.cross_validate(model, points, folds=folds)
-            error = map_error(clone(model).fit(points).map_, truth)
+            error = map_error(found.fitted.map_, truth)
     except KernelGPAError:  # what is left of a fold may not determine a warp
         return [np.nan] * len(READINGS)
     return [found.cve, float(np.nanmedian(np.linalg.norm(found.residuals, axis=2))), error]

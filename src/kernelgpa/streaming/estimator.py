@@ -233,7 +233,7 @@ class StreamingGPA(Known):
         return set(keys) - groups[int(np.argmax([shared(group) for group in groups]))]
 
     def _solve_sum(self, live: Live, start: Array) -> Solved:
-        core, form = live.observations(), live.form()
+        core, form = live.arrays(), live.form()
         try:
             warm = None if self._solved is None else Warm(self._near(live))
             solution = self._bending().solve(core, form, start, warm=warm)
