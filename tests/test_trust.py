@@ -39,6 +39,24 @@ def test_the_default_map_is_as_good_as_the_rigid_one_whatever_the_settings(hidde
             assert metrics.map_error(gpa.map_, scene.template) <= 1.2 * rigid
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("views", "bandwidth"), [(3, 0.25), (3, 1.0), (4, 0.25), (4, 1.0)])
+def test_a_map_of_few_views_is_not_jagged_by_who_saw_what(views, bandwidth, seed):
+    """Neighbours seen by different thirds of the clouds: the rigid map jumps between them, the default must not."""
+    scene = simulate.ct(seen_in={views: 150, 6: 100}, noise=0.5, seed=seed)
+    own = scene.seen_in == views
+    test, truth = scene.surfaces[:, scene.landmarks[~own]], scene.template[own]
+    rigid, paper, default = (
+        model.fit(scene.points[:, own])
+        for model in (RigidGPA(), KernelGPA(bandwidth=bandwidth, modes="paper"), KernelGPA(bandwidth=bandwidth))
+    )
+    ours, theirs = (
+        np.median(metrics.sensor_error(gpa.transform_clouds(test), gpa.jacobians(test))) for gpa in (default, paper)
+    )
+    assert ours <= 1.1 * theirs
+    assert metrics.map_error(default.map_, truth) < 0.9 * metrics.map_error(rigid.map_, truth)
+
+
 def test_the_papers_map_collapses_where_the_default_does_not_and_only_the_sensor_error_sees_it():
     scene = liver(0.3, 1.0)
     settings = {"bandwidth": 1.0, "smoothing": 1e-4}

@@ -5,11 +5,16 @@ default map therefore answers to both: it is as rigidly like all clouds as it ca
 
     min over M, R_t, t_t of   sum_t |W_t^(1/2) (P_t R_t' + 1 t_t' - M_t)|^2 + gamma tr(M' Q M).   (theory, eq. 16)
 
-gamma = 0 is the rigid map; a large gamma leaves only the bottom of the spectrum.  The rule for gamma: the
-map may leave the rigid one by about half of the rigid one's own standard error.  A landmark seen by
-nu clouds is known to 1 / nu of the variance of one, so leaving by one standard error raises the rigid cost
-by the share 1 / (nu - 1); the leeway is 0.2 / nu, a little less than 0.2 of that.  Rotations start from the
-affine spectrum, which needs no guess.
+gamma = 0 is the rigid map; a large gamma leaves only the bottom of the spectrum.  The rule for gamma, with
+rho = tr(M' Q M), rho_0 that of the rigid map, and a landmark seen by nu of n clouds: the rigid cost may rise by
+
+    0.2 / nu  +  (1 - rho / rho_0) (1 - nu / n) / (nu - 1).                                       (theory, eq. 16a)
+
+A landmark is known to 1 / nu of the variance of one cloud, so leaving the rigid map by one standard error raises
+the rigid cost by 1 / (nu - 1); the first term is a little less than 0.2 of that.  But where neighbours are seen by
+different clouds, the rigid map is jagged by chance, by (1 - nu / n) of that variance, and no smooth warp reaches it.
+The second term lets the map leave by this too, in the share of the warps' cost that leaving takes away.
+Rotations start from the affine spectrum, which needs no guess.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from .rigid import RigidSystem, registered
 from .together import Together
 
 LEEWAY = 0.2  # of the rise of the rigid cost that one standard error of the map makes
-CLOSE = 0.7  # of the leeway: near enough
+CLOSE = 0.7  # of what is allowed: near enough
 FIRST = 5.0  # gamma that is tried first, in units of (total weight) / tr Q
 ROUNDS = 40
 FARTHEST = np.log(1e3)  # that one guess goes from the last
@@ -66,35 +71,49 @@ def _by_the_rule(
     seen, total = int(np.count_nonzero(together.weights)), float(together.weights.sum())
     if rigid.cost <= 1e-20 * total / seen * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
         return Faithful(rigid, 0.0, 0.0)
-    allowed = LEEWAY * len(together.weights) / seen
+    own, by_chance = leeway(together)
+    rough = _warp_cost(form, rigid.map)
     gamma = FIRST * total / form.total if first is None else first
     fewest, most = 0.0, LARGEST
     result, tried = Faithful(rigid, 0.0, 0.0), list[tuple[float, float]]()
     for _ in range(ROUNDS):
         gauge = registered(system.penalised(form, gamma), together, rigid.rotations)
         excess = gauge.cost / rigid.cost - 1
-        tried.append((gamma, excess))
-        if excess <= allowed:
+        smoothed = 1 - _warp_cost(form, gauge.map) / rough if rough > 0 else 0.0
+        used = excess / (own + max(smoothed, 0.0) * by_chance)
+        tried.append((gamma, used))
+        if used <= 1:
             result, fewest = Faithful(gauge, gamma, excess), gamma
         else:
             most = gamma
-        if CLOSE * allowed <= excess <= allowed or fewest >= most / 2:
+        if CLOSE <= used <= 1 or fewest >= most / 2:
             break
-        gamma = _next(tried, np.sqrt(CLOSE) * allowed, fewest, most)
+        gamma = _next(tried, fewest, most)
     return result
 
 
-def _next(tried: list[tuple[float, float]], wanted: float, fewest: float, most: float) -> float:
-    """A guess by the law  excess ~ gamma^p,  kept inside what is known.
+def leeway(together: Together) -> tuple[float, float]:
+    """What the rigid cost may rise by, as a share: for the map's own error, and for who happened to see what."""
+    n, m = together.centred.shape[:2]
+    seen = int(np.count_nonzero(together.weights))
+    return LEEWAY * m / seen, (1 - seen / (n * m)) * m / (seen - m)
+
+
+def _warp_cost(form: Form, places: Array) -> float:
+    return max(float(np.vdot(places, form.apply(places))), 0.0)
+
+
+def _next(tried: list[tuple[float, float]], fewest: float, most: float) -> float:
+    """A guess by the law  used ~ gamma^p,  kept inside what is known.
 
     p is 2 at first and falls as the map settles; from the second on it is that of the last two tried.
     """
-    gamma, excess = tried[-1]
+    gamma, used = tried[-1]
     p = 2.0
     if len(tried) > 1:
         before, less = tried[-2]
-        p = float(np.log(max(excess, 1e-300) / max(less, 1e-300)) / np.log(gamma / before))
-    steps = np.log(wanted / max(excess, 1e-300)) / np.clip(p, 0.3, 2.0)
+        p = float(np.log(max(used, 1e-300) / max(less, 1e-300)) / np.log(gamma / before))
+    steps = np.log(np.sqrt(CLOSE) / max(used, 1e-300)) / np.clip(p, 0.3, 2.0)
     guess = gamma * float(np.exp(np.clip(steps, -FARTHEST, FARTHEST)))
     if fewest < guess < most:
         return guess
