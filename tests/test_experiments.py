@@ -14,8 +14,10 @@ from kernelgpa import FormatError, InvalidSetting, simulate
 from kernelgpa.cli import main
 from kernelgpa.experiments import ct, face, liver, reproduce, scales, scoring
 from kernelgpa.experiments.liver import deformation
+from kernelgpa.experiments.page import html
+from kernelgpa.experiments.paper import numbers_in, set_beside
 from kernelgpa.experiments.scoring import COLUMNS, PAPER, claims_of_ours
-from kernelgpa.experiments.tables import Claim, Table, shown
+from kernelgpa.experiments.tables import Claim, Outcome, Table, shown
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +133,7 @@ def test_the_command_writes_tables_figures_and_a_page(monkeypatch, capsys, tmp_p
     assert rows[1][0] == "450 removed: cross-validation error"
     page = (out / "index.html").read_text()
     assert "kernelgpa reproduce scales --quick --seed 0 -o experiments" in page
+    assert "<td>50 to 600 of 1240</td><td>450 to 450 of 1240</td>" in page  # the paper's set-up beside ours
     assert "http" not in page.replace("https://", "http").split("<body>")[0]  # nothing is loaded
 
 
@@ -158,3 +161,61 @@ def test_the_chin_is_hidden_and_moves():
 def test_an_unknown_experiment_is_named(tmp_path):
     with pytest.raises(InvalidSetting, match="experiment 'heart' is unknown"):
         reproduce(["heart"], tmp_path)
+
+
+# -- the paper's numbers beside ours --
+
+
+@pytest.fixture
+def typed(tmp_path):
+    """A folder with a table of the paper as somebody typed it."""
+    folder = tmp_path / "typed"
+    folder.mkdir()
+
+    def write(text, name="liver.csv"):
+        (folder / name).write_text(text, encoding="utf-8")
+        return folder
+
+    return write
+
+
+def test_numbers_of_the_paper_stand_below_ours(typed):
+    table = Table("liver", "disagreement", "mm", COLUMNS)
+    table.add("exact: mean", [4, 3, 2, 1, 1, 1])
+    table.add("exact: max", [8, 7, 6, 5, 5, 5])
+    ours = Outcome("liver", "Liver", "", [table], [], {})
+    said = numbers_in(
+        typed("\ufefftyped,kernel,rigid,spline\nexact: mean,0.5,4.5,-\nexact: max,,-,7\n\nother: mean,1,,\n")
+    )
+    both, rest = set_beside([ours], said)
+    assert [label for label, _ in both.tables[0].rows] == ["exact: mean", "exact: mean, in the paper", "exact: max"]
+    below = both.tables[0].row("exact: mean, in the paper")
+    assert (below["kernel"], below["rigid"]) == (0.5, 4.5)
+    assert np.isnan(below["affine"])
+    assert rest.notes == [
+        "nothing to set beside: liver, exact: max, spline",
+        "nothing to set beside: liver, other: mean, kernel",
+    ]
+    assert "exact: mean, in the paper" in html([both], "command")
+    assert len(table.rows) == 2  # ours are left as they were
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("typed,kernel\nexact: mean,half\n", "line 2.*found 'half'.*expected a number"),
+        ("typed,kernel\nexact: mean,1,2\n", "line 2.*found 3 fields.*expected 2"),
+        ("", "the file is empty"),
+        ('typed,"kernel\n', "the row is no CSV"),
+    ],
+)
+def test_numbers_that_cannot_be_read_are_shown_where_they_stand(typed, text, found):
+    with pytest.raises(FormatError, match=rf"liver\.csv.*{found}"):
+        numbers_in(typed(text))
+
+
+def test_a_folder_without_tables_is_refused_before_anything_runs(tmp_path):
+    with pytest.raises(FormatError, match=r"holds no \.csv file"):
+        reproduce(["all"], tmp_path / "new", paper=tmp_path)
+    with pytest.raises(FormatError, match="no such folder"):
+        reproduce(["all"], tmp_path / "new", paper=tmp_path / "nowhere")

@@ -25,6 +25,10 @@ def reproduce(
     data: Annotated[
         Path | None, typer.Option(help="A folder of published data, or your own, to run the same methods on too.")
     ] = None,
+    paper: Annotated[
+        Path | None,
+        typer.Option(help="A folder of copies of the tables (CSV) with the paper's numbers, to stand beside ours."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another scene.")] = 0,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -40,9 +44,11 @@ def reproduce(
         kernelgpa reproduce all -o experiments
 
         kernelgpa reproduce scales --quick --data handbag -o experiments
+
+        kernelgpa reproduce liver --paper typed -o experiments
     """
     with spoken_warnings():
-        page, outcomes = run([str(name) for name in names], output, quick, seed, data)
+        page, outcomes = run([str(name) for name in names], output, quick, seed, data, paper)
     if as_json:
         print_json([{"text": one.text, "holds": one.holds, "found": one.found} for o in outcomes for one in o.claims])
         return

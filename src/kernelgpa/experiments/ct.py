@@ -12,7 +12,7 @@ from .. import simulate
 from ..frames import Array, IndexArray
 from ..registration import GPA
 from .scoring import COLUMNS, PAPER, Scores, chosen, claims_of_ours, fitted, score, scored_table
-from .tables import Claim, Outcome, Picture, Table, shown
+from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 BANDWIDTH, SMOOTHING = 0.20, 0.05
 NOISE, WRONG = 0.5, 0.02  # mm, and a share of the matches
@@ -44,6 +44,14 @@ def run(quick: bool, seed: int) -> Outcome:
         [*claims(table), *claims_of_ours(table)],
         {"disagreement": Picture(_figure(scores), "Boxes hold half of the test points; outliers are not drawn.")},
         notes,
+        [
+            SetUp("clouds", "6", str(len(scene.points))),
+            *(
+                SetUp(f"landmarks seen in {count} clouds", paper, str(int(np.sum(scene.seen_in == count))))
+                for count, paper in ((3, "480"), (4, "482"), (5, "211"), (6, "147"))
+            ),
+            SetUp("kernel: bandwidth; smoothing", "0.20; 0.05", f"{BANDWIDTH:.2f}; {SMOOTHING}"),
+        ],
     )
 
 

@@ -14,7 +14,7 @@ from ..registration import GPA
 from ..rotations import motion_onto
 from .drawing import by_method, coloured, scale_top
 from .scoring import COLUMNS, PAPER, chosen, claims_of_ours, fitted, score, scored_table
-from .tables import Claim, Outcome, Picture, Table, shown
+from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 BANDWIDTH, SMOOTHING = 0.25, 0.2
 NOISE = 0.2  # mm
@@ -49,6 +49,12 @@ def run(quick: bool, seed: int) -> Outcome:
             "chin": drawn,
         },
         [chosen(models, "all"), chosen(hidden, "chin")],
+        [
+            SetUp("expressions", "5", str(len(scene.expressions))),
+            SetUp("vertices", "5118", str(vertices)),
+            SetUp("landmarks", "326", str(scene.points.shape[1])),
+            SetUp("kernel: bandwidth; smoothing", "0.25; 0.2", f"{BANDWIDTH}; {SMOOTHING}"),
+        ],
     )
 
 

@@ -18,7 +18,7 @@ from ..registration import GPA
 from ..rotations import motion_onto
 from .drawing import by_method
 from .scoring import COLUMNS, PAPER, Scores, chosen, claims_of_ours, fitted, score, scored_table
-from .tables import Claim, Outcome, Picture, Table, shown
+from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 BANDWIDTH, SMOOTHING = 0.25, 0.1
 SETTINGS = {
@@ -61,6 +61,14 @@ def run(quick: bool, seed: int) -> Outcome:
             "extrapolation": drawn,
         },
         notes,
+        [
+            SetUp("clouds", "60", str(clouds)),
+            SetUp("landmarks", "201", str(scene.points.shape[1])),
+            SetUp("vertices", "2002", str(len(scene.vertices))),
+            SetUp("hidden; noise", "30 %; 1 mm", f"{hidden:.0%}; {noise:g} mm"),
+            SetUp("thin-plate: control points; smoothing", "5 x 5 x 5; 0.01", "5 x 5 x 5; 0.01"),
+            SetUp("kernel: bandwidth; smoothing", "0.25; 0.1", f"{BANDWIDTH}; {SMOOTHING}"),
+        ],
     )
 
 

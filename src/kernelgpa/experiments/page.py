@@ -13,7 +13,7 @@ from PIL import Image  # which matplotlib brings
 
 from ..errors import InvalidSetting
 from ..io.whole import write_folder
-from .tables import Claim, Outcome, Picture, Table, shown
+from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 PAGE = "index.html"
 MARK = '<meta name="generator" content="kernelgpa reproduce">'
@@ -32,9 +32,10 @@ figure { margin: 1.5rem 0; } figcaption, .note, dd { color: color-mix(in srgb, c
 img { max-width: 100%; background: white; } @media print { h2 { break-before: page; } }
 """
 PUBLISHED = (
-    "The paper's own data and tables are not repeated here: the scenes are made with the paper's recipe, so orderings "
-    "can be compared and the numbers cannot. Bai, Wu and Bartoli, KernelGPA, IJRR 2023, doi 10.1177/02783649231195380, "
-    "has them."
+    "The scenes are made with the paper's recipe; its set-ups stand beside ours. Its results are printed in Bai, Wu "
+    "and Bartoli, KernelGPA, IJRR 2023, doi 10.1177/02783649231195380, and belong to its own data: orderings can be "
+    "compared, numbers hardly. Typed into copies of the CSV files of this folder, and given as --paper, they stand "
+    "below ours."
 )
 WORDS = {
     "rigid, affine, thin-plate, kernel": "the paper's methods in its own form; kernel (0.25, 0.1) is bandwidth "
@@ -100,6 +101,7 @@ def html(outcomes: Sequence[Outcome], command: str) -> str:
     parts.append(_counts(outcomes))
     for outcome in outcomes:
         parts.append(f"<h2>{escape(outcome.title)}</h2><p>{escape(outcome.about)}</p>")
+        parts.append(_setup(outcome.setup))
         parts += [_table(table) for table in outcome.tables]
         parts += [f'<p class="note">{escape(note)}</p>' for note in outcome.notes]
         parts.append(_claims(outcome.claims))
@@ -109,6 +111,16 @@ def html(outcomes: Sequence[Outcome], command: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"{MARK}<title>kernelgpa: experiments</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
     )
+
+
+def _setup(setup: Sequence[SetUp]) -> str:
+    if not setup:
+        return ""
+    rows = (
+        f"<tr><td>{escape(one.what)}</td><td>{escape(one.paper)}</td><td>{escape(one.here)}</td></tr>" for one in setup
+    )
+    head = "<tr><th>set-up</th><th>the paper</th><th>here</th></tr>"
+    return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
 
 
 def _picture(picture: Picture) -> str:

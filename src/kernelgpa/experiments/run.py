@@ -10,6 +10,7 @@ from ..errors import InvalidSetting
 from ..progress import tracked
 from . import ct, face, liver, published, scales
 from .page import require_replaceable, write
+from .paper import numbers_in, set_beside
 from .tables import Outcome
 
 EXPERIMENTS: dict[str, Callable[[bool, int], Outcome]] = {
@@ -21,11 +22,17 @@ EXPERIMENTS: dict[str, Callable[[bool, int], Outcome]] = {
 
 
 def reproduce(
-    names: Sequence[str], output: Path, quick: bool = False, seed: int = 0, data: Path | None = None
+    names: Sequence[str],
+    output: Path,
+    quick: bool = False,
+    seed: int = 0,
+    data: Path | None = None,
+    paper: Path | None = None,
 ) -> tuple[Path, list[Outcome]]:
     """Run experiments by name and write their tables, figures and page; the same seed gives the same tables.
 
-    ``data`` is a folder of published or other data on which the same methods are run too.
+    ``data`` is a folder of published or other data on which the same methods are run too; ``paper`` one of copies of
+    the tables with the paper's numbers, to stand beside ours.
     """
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     for name in wanted:
@@ -33,9 +40,13 @@ def reproduce(
             raise InvalidSetting(f"experiment {name!r} is unknown; use all, or some of {', '.join(EXPERIMENTS)}")
     require_replaceable(output)  # this and the data before what takes minutes
     found = None if data is None else published.found_in(data)
+    numbers = None if paper is None else numbers_in(paper)
     outcomes = [EXPERIMENTS[name](quick, seed) for name in tracked(wanted, "experiments", len(wanted))]
     if found is not None:
         outcomes += published.run(found)
-    options = ["--quick"] * quick + ([] if data is None else ["--data", data.name]) + ["--seed", str(seed)]
-    command = shlex.join(["kernelgpa", "reproduce", *names, *options, "-o", output.name])
+    if numbers is not None:
+        outcomes = set_beside(outcomes, numbers)
+    folders = {"--data": data, "--paper": paper}
+    options = ["--quick"] * quick + [word for name, one in folders.items() if one for word in (name, one.name)]
+    command = shlex.join(["kernelgpa", "reproduce", *names, *options, "--seed", str(seed), "-o", output.name])
     return write(outcomes, output, command), outcomes

@@ -62,6 +62,15 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class SetUp:
+    """One thing that the paper states of its experiment, and what it is here."""
+
+    what: str
+    paper: str
+    here: str
+
+
+@dataclass(frozen=True)
 class Picture:
     figure: Figure
     caption: str
@@ -78,3 +87,4 @@ class Outcome:
     claims: list[Claim]
     figures: dict[str, Picture]
     notes: list[str] = field(default_factory=list)  # what tuning chose, what was not read
+    setup: list[SetUp] = field(default_factory=list)

@@ -1,0 +1,78 @@
+"""The paper's own numbers beside ours, where a user has them.
+
+They are not part of this project.  Whoever has the paper types them into copies of the CSV files that an experiment
+writes, any of their rows and columns, and gives the folder; each row then stands below the one that was found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import FormatError
+from ..io.base import number_in
+from ..io.rows import table_of
+from .tables import Outcome, Table
+
+NOT_PRINTED = ("", "-")
+SAID = ", in the paper"
+EXPECTED = "a number, or - where the paper prints none"
+
+Numbers = dict[str, dict[str, dict[str, float]]]  # by the table's name, the row's label and the column
+
+
+def numbers_in(folder: Path) -> Numbers:
+    """The tables of a folder."""
+    if not folder.is_dir():
+        raise FormatError(
+            folder, None, "there is no such folder", "expected copies of the tables, with the paper's numbers"
+        )
+    files = sorted(folder.glob("*.csv"))
+    if not files:
+        raise FormatError(
+            folder, None, "it holds no .csv file", "expected copies of the tables, with the paper's numbers"
+        )
+    return {file.stem: _read(file) for file in files}
+
+
+def _read(file: Path) -> dict[str, dict[str, float]]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except ValueError:
+        raise FormatError(file, None, "it is not text", "expected comma-separated values in UTF-8") from None
+    (_, head), rows = table_of(text, str(file))
+    numbers = {}
+    for line, (label, *cells) in rows:
+        printed = (
+            (column, cell) for column, cell in zip(head[1:], cells, strict=True) if cell.strip() not in NOT_PRINTED
+        )
+        numbers[label] = {column: number_in(cell, str(file), line, EXPECTED) for column, cell in printed}
+    return numbers
+
+
+def set_beside(outcomes: Sequence[Outcome], numbers: Numbers) -> list[Outcome]:
+    """The same outcomes with the paper's rows below ours; numbers that belong to no row are named."""
+    done = [
+        replace(one, tables=[_beside(table, numbers.get(table.name, {})) for table in one.tables]) for one in outcomes
+    ]
+    ours = {table.name: table for one in outcomes for table in one.tables}
+    lost = [
+        f"nothing to set beside: {name}, {label}, {column}"
+        for name, rows in numbers.items()
+        for label, known in rows.items()
+        for column in known
+        if name not in ours or label not in dict(ours[name].rows) or column not in ours[name].columns
+    ]
+    about = "Numbers whose table, row or column was not among those of this run."
+    return [*done, Outcome("paper", "The paper's numbers without a place", about, [], [], {}, lost)] if lost else done
+
+
+def _beside(table: Table, rows: dict[str, dict[str, float]]) -> Table:
+    both = replace(table, rows=[])
+    for label, values in table.rows:
+        both.add(label, values)
+        known = rows.get(label, {})
+        if any(column in known for column in table.columns):
+            both.add(label + SAID, [known.get(column, float("nan")) for column in table.columns])
+    return both
