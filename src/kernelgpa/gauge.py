@@ -72,7 +72,7 @@ def fix_gauge(
     blocks = coinciding(spectrum, rank) if modes is None else [(np.arange(count), np.arange(rank))]
     if scale_method == "refined":
         mix = Mix(moments, blocks)
-        starts = [start] if start is not None else _closed_form_starts(spectrum, together)
+        starts = [start] if start is not None else _closed_form_starts(spectrum, moments, rank)
         best = max((climb(mix.operator, first) for first in starts), key=lambda end: end.value)
         M = X @ mix.matrix(best.rotations)
         return deliver(M, together, best.rotations, best.iterations, best.ending, costed=costed)
@@ -131,7 +131,8 @@ def closed_form_matrix(moments: Moments, blocks: list[Block], dimension: int) ->
     mean = _mean_square_ratio(moments)
     A = np.zeros((mean.shape[0], dimension))
     for rows, columns in blocks:
-        A[np.ix_(rows, columns)] = np.real(sqrtm(mean[np.ix_(rows, rows)]))
+        block = mean[np.ix_(rows, rows)]
+        A[np.ix_(rows, columns)] = np.sqrt(block) if len(rows) == 1 else np.real(sqrtm(block))
     return A
 
 
@@ -201,10 +202,10 @@ def _onto_each_other(points: Array, seen: Array) -> tuple[Array, Array, Array]: 
     return motions, np.where(enough[:, :, None], shifts, 0.0), enough.astype(np.float64)
 
 
-def _closed_form_starts(spectrum: Spectrum, together: Together) -> list[Array]:
+def _closed_form_starts(spectrum: Spectrum, moments: Moments, rank: int) -> list[Array]:
     """Rotations from the closed-form scales of the bottom modes, for both hands of the last axis."""
-    moments = moments_of(together, spectrum.vectors[:, : together.rank])
-    A = closed_form_matrix(moments, coinciding(spectrum, together.rank), together.means.shape[1])
+    moments = Moments(moments.cross[:, :, :rank], moments.modes[:, :rank, :rank], moments.ranks)
+    A = closed_form_matrix(moments, coinciding(spectrum, rank), moments.cross.shape[1])
     return [_rotations_to(moments, A), _rotations_to(moments, _flipped(A))]
 
 

@@ -24,7 +24,7 @@ from .tables import Claim, Table, shown
 PAPER = ("rigid", "affine", "thin-plate", "kernel")
 OURS = ("default", "tuned")
 COLUMNS = (*PAPER, *OURS)
-GRID = {"bandwidth": [0.15, 0.25, 0.5, 1.0], "smoothing": [1e-3, 1e-2, 1e-1, 1.0]}
+GRID = {"bandwidth": [0.15, 0.25, 0.5, 1.0, 2.0], "smoothing": [1e-3, 1e-2, 1e-1, 1.0]}
 THIN_PLATE = {"smoothing": [1e-2, 1.0, 1e2]}  # of bodies of 200 mm
 QUICK_GRID = {"bandwidth": [0.25, 0.5, 1.0], "smoothing": [1e-2, 1e-1]}
 ROBUST = "geman-mcclure"

@@ -155,17 +155,17 @@ class ThinCloud:
         return rows
 
     def fits(self, targets: Sequence[Array]) -> list[Warp]:
-        return [self._fit(one) for one in targets]
-
-    def _fit(self, targets: Array) -> Warp:
-        coordinates = product(self._basis.T, targets)  # in the orthonormal T, then in the features
-        affine, part = coordinates[: self._rank], None
+        coordinates = product(self._basis.T, np.hstack(targets))  # in the orthonormal T, then in the features
+        affine, frame = coordinates[: self._rank], self._cloud.frame
+        parts: list[KernelPart | None] = [None] * len(targets)
         if self._features is not None:
             kernel, centres, sigma, mix = self._features
             xi = solve_triangular(self._lower, coordinates[self._rank :], lower=True, trans="T")
             affine = affine - self._overlap @ xi
-            part = KernelPart(kernel, centres, sigma, mix @ xi)
-        return fitted_warp(self._cloud.frame, self._affine @ affine, part)
+            weights = np.split(mix @ xi, len(targets), axis=1)
+            parts = [KernelPart(kernel, centres, sigma, one) for one in weights]
+        slopes = np.split(self._affine @ affine, len(targets), axis=1)
+        return [fitted_warp(frame, one, part) for one, part in zip(slopes, parts, strict=True)]
 
     def variance(self, points: Array) -> Array:
         """|t|^2 + |L^-1 g|^2 with g = phi - Phi'T t  (theory, eq. 18)."""
