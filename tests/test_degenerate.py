@@ -115,6 +115,18 @@ def test_common_slips_are_noticed(slip):
         KernelGPA().fit(spoil(scene(n=6, hidden=0.2, seed=2)[0]))
 
 
+@pytest.mark.parametrize("model", [RigidGPA(), KernelGPA()], ids=repr)
+def test_a_mirror_image_that_shares_nothing_with_the_map_of_the_others_is_told_as_one(model):
+    points, _ = scene(n=6, m=90, hidden=0.0, seed=3)
+    points[np.argsort(np.random.default_rng(0).random((6, 90)), axis=0) >= 2] = np.nan  # two views of each
+    points[3, :, 0] *= -1
+    with (
+        pytest.warns(KernelGPAWarning, match="cloud 3 is a mirror image"),
+        pytest.raises(DegenerateCloud, match="cloud 3 fits the others as a mirror image only, and shares 0 landmarks"),
+    ):
+        model.fit(points)
+
+
 def test_a_sheet_bent_up_and_down_is_no_mirror_image():
     rng = np.random.default_rng(0)
     plane = rng.uniform(-1, 1, (50, 2))

@@ -12,9 +12,8 @@ from matplotlib.image import imread
 
 from kernelgpa import FormatError, InvalidSetting, simulate
 from kernelgpa.cli import main
-from kernelgpa.experiments import ct, face, liver, reproduce, scales, scoring
+from kernelgpa.experiments import ct, face, liver, page, reproduce, scales, scoring
 from kernelgpa.experiments.liver import deformation
-from kernelgpa.experiments.page import html
 from kernelgpa.experiments.paper import numbers_in, set_beside
 from kernelgpa.experiments.scoring import COLUMNS, PAPER, claims_of_ours
 from kernelgpa.experiments.tables import Claim, Outcome, Table, shown
@@ -131,10 +130,10 @@ def test_the_command_writes_tables_figures_and_a_page(monkeypatch, capsys, tmp_p
     assert imread(out / "scales-removed.png").std() > 0.05
     rows = list(csv.reader((out / "scales-20-folds.csv").read_text().splitlines()))
     assert rows[1][0] == "450 removed: cross-validation error"
-    page = (out / "index.html").read_text()
-    assert "kernelgpa reproduce scales --quick --seed 0 -o experiments" in page
-    assert "<td>50 to 600 of 1240</td><td>450 to 450 of 1240</td>" in page  # the paper's set-up beside ours
-    assert "http" not in page.replace("https://", "http").split("<body>")[0]  # nothing is loaded
+    text = (out / "index.html").read_text()
+    assert "kernelgpa reproduce scales --quick --seed 0 -o experiments" in text
+    assert "<td>50 to 600 of 1240</td><td>450 to 450 of 1240</td>" in text  # the paper's set-up beside ours
+    assert "http" not in text.replace("https://", "http").split("<body>")[0]  # nothing is loaded
 
 
 def test_other_things_are_never_replaced(tmp_path):
@@ -156,6 +155,15 @@ def test_the_chin_is_hidden_and_moves():
     world = np.einsum("nij,nvj->nvi", faces.rotations, faces.surfaces) + faces.translations[:, None]
     moved = np.linalg.norm(world[:, inside] - faces.vertices[inside], axis=2).max(axis=1)
     assert moved[list(faces.expressions).index("mouth open")] > 5
+
+
+def test_what_a_user_put_beside_a_page_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(ct, "FEWER", {3: 30, 5: 30})
+    reproduce(["ct"], tmp_path / "out", quick=True)
+    reproduce(["ct"], tmp_path / "out", quick=True)  # its own files are
+    (tmp_path / "out" / "typed.csv").write_text("years of work")
+    with pytest.raises(InvalidSetting, match=r"other things than a page of experiments \(typed\.csv\)"):
+        reproduce(["ct"], tmp_path / "out", quick=True)
 
 
 def test_an_unknown_experiment_is_named(tmp_path):
@@ -196,7 +204,7 @@ def test_numbers_of_the_paper_stand_below_ours(typed):
         "nothing to set beside: liver, exact: max, spline",
         "nothing to set beside: liver, other: mean, kernel",
     ]
-    assert "exact: mean, in the paper" in html([both], "command")
+    assert "exact: mean, in the paper" in page.html([both], "command")
     assert len(table.rows) == 2  # ours are left as they were
 
 
@@ -205,6 +213,11 @@ def test_numbers_of_the_paper_stand_below_ours(typed):
     [
         ("typed,kernel\nexact: mean,half\n", "line 2.*found 'half'.*expected a number"),
         ("typed,kernel\nexact: mean,1,2\n", "line 2.*found 3 fields.*expected 2"),
+        ("typed,kernel\nexact: mean,1\n exact: mean ,2\n", "line 3.*'exact: mean' is there twice"),
+        ("typed,kernel,kernel\nexact: mean,1,2\n", "line 1.*the column 'kernel' 2 times"),
+        ("typed,kernel,tuned\nexact: mean,1,2\n", "line 1.*'tuned'.*is this project's"),
+        ("typed,kernel\nexact: mean,nan\n", "line 2.*found 'nan'"),
+        ('typed,kernel\n"exact: mean, in the paper",1\n', "line 2.*take it out"),
         ("", "the file is empty"),
         ('typed,"kernel\n', "the row is no CSV"),
     ],
@@ -214,7 +227,16 @@ def test_numbers_that_cannot_be_read_are_shown_where_they_stand(typed, text, fou
         numbers_in(typed(text))
 
 
-def test_a_folder_without_tables_is_refused_before_anything_runs(tmp_path):
+def test_a_folder_without_tables_is_refused_before_anything_runs(tmp_path, typed):
+    folder = typed("typed,kernel\nexact: mean,1\n")
+    (folder / "index.html").write_text(page.html([], "", ["liver.csv"]))
+    with pytest.raises(InvalidSetting, match="would be replaced"):
+        reproduce(["all"], folder, paper=folder)
+    with pytest.raises(FormatError, match="hold no number"):
+        reproduce(["all"], tmp_path / "new", paper=typed("typed,kernel\nexact: mean,-\n"))
+    (tmp_path / "other" / "liver.csv").mkdir(parents=True)
+    with pytest.raises(FormatError, match="it is not a file"):
+        reproduce(["all"], tmp_path / "new", paper=tmp_path / "other")
     with pytest.raises(FormatError, match=r"holds no \.csv file"):
         reproduce(["all"], tmp_path / "new", paper=tmp_path)
     with pytest.raises(FormatError, match="no such folder"):

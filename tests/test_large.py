@@ -226,5 +226,5 @@ def test_the_price_of_the_map_keeps_to_its_rule_on_the_long_way(hidden, weighted
     clouds = [fitted.reduced_cloud(t) for t in range(12)]
     left, rough = (sum(np.vdot(M[c.seen], c.apply(M[c.seen])) for c in clouds) for M in (places, rigid))
     own, by_chance = leeway(fitted.observations_.together)
-    allowed = own + (1 - left / rough) * by_chance
+    allowed = own + (1 - left / rough) ** 2 * by_chance
     assert CLOSE * allowed <= fitted.faithful_.excess * (1 + 1e-6) <= allowed * (1 + 2e-6)  # as iterated

@@ -367,7 +367,8 @@ def _firmness(cloud: ReducedCloud, given: Array) -> Array:  # (s,)
     """
     own = cloud.diagonal()
     open_ = 1 / np.maximum(own, np.finfo(np.float64).tiny) - 1 / cloud.weights
-    return np.asarray(1 / np.sqrt(1 + given * np.maximum(open_, 0.0)))
+    with np.errstate(over="ignore"):  # what a warp cannot do without has no firmness at all
+        return np.asarray(1 / np.sqrt(1 + given * np.maximum(open_, 0.0)))
 
 
 def residual_lengths(reduced: Sequence[ReducedCloud], places: Array, shape: tuple[int, ...]) -> Array:

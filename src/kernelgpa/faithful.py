@@ -8,12 +8,12 @@ default map therefore answers to both: it is as rigidly like all clouds as it ca
 gamma = 0 is the rigid map; a large gamma leaves only the bottom of the spectrum.  The rule for gamma, with
 rho = tr(M' Q M), rho_0 that of the rigid map, and a landmark seen by nu of n clouds: the rigid cost may rise by
 
-    0.2 / nu  +  (1 - rho / rho_0) (1 - nu / n) / (nu - 1).                                       (theory, eq. 16a)
+    0.2 / nu  +  (1 - rho / rho_0)^2 (1 - nu / n) / (nu - 1).                                     (theory, eq. 16a)
 
 A landmark is known to 1 / nu of the variance of one cloud, so leaving the rigid map by one standard error raises
 the rigid cost by 1 / (nu - 1); the first term is a little less than 0.2 of that.  But where neighbours are seen by
 different clouds, the rigid map is jagged by chance, by (1 - nu / n) of that variance, and no smooth warp reaches it.
-The second term lets the map leave by this too, in the share of the warps' cost that leaving takes away.
+The second term lets the map leave by this too, as far as leaving takes the warps' cost away.
 Rotations start from the affine spectrum, which needs no guess.
 """
 
@@ -80,7 +80,7 @@ def _by_the_rule(
         gauge = registered(system.penalised(form, gamma), together, rigid.rotations)
         excess = gauge.cost / rigid.cost - 1
         smoothed = 1 - _warp_cost(form, gauge.map) / rough if rough > 0 else 0.0
-        used = excess / (own + max(smoothed, 0.0) * by_chance)
+        used = excess / (own + max(smoothed, 0.0) ** 2 * by_chance)
         tried.append((gamma, used))
         if used <= 1:
             result, fewest = Faithful(gauge, gamma, excess), gamma
@@ -93,10 +93,16 @@ def _by_the_rule(
 
 
 def leeway(together: Together) -> tuple[float, float]:
-    """What the rigid cost may rise by, as a share: for the map's own error, and for who happened to see what."""
-    n, m = together.centred.shape[:2]
-    seen = int(np.count_nonzero(together.weights))
-    return LEEWAY * m / seen, (1 - seen / (n * m)) * m / (seen - m)
+    """What the rigid cost may rise by, as a share: for the map's own error, and for who happened to see what.
+
+    nu is the effective number of views, so that a weight that fades is one that is gone.
+    """
+    total = together.weights.sum(axis=1)  # (m,)
+    views = total**2 / np.sum(together.weights**2, axis=1)  # (m,), nu
+    everything, of_maps = float(total.sum()), float(np.sum(total / views))
+    held = max(everything - of_maps, 0.0)  # variances in the rigid cost: none where one cloud outweighs all others
+    off = max(of_maps - everything / together.weights.shape[1], 0.0)  # those by which its map is off that of all clouds
+    return LEEWAY * of_maps / everything, off / held if off < held else 1.0
 
 
 def _warp_cost(form: Form, places: Array) -> float:

@@ -27,6 +27,7 @@ from .spectral import Spectrum
 from .threads import product
 from .together import Together
 
+TOGETHER = 1e-10  # spread of shared landmarks, as a share of their squared distances from the centre: they say nothing
 CANCELLED = 1e-5  # of the squares that a cost is the difference of: a smaller one has lost too many digits
 SCALE_METHODS = ("refined", "closed-form", "pairwise")
 
@@ -185,16 +186,18 @@ def _completed(together: Together) -> Array:  # (n, m, d) centred, zeros where n
 def _onto_each_other(points: Array, seen: Array) -> tuple[Array, Array, Array]:  # (m, n d), (m, n)
     """The similarities q = B p + b that take every cloud onto every other, from the landmarks that they share.
 
-    B (n, n, d, d) and b (n, n, d) stand at [fixed, moving], with zeros where too few are shared to determine them.
+    B (n, n, d, d) and b (n, n, d) stand at [fixed, moving], with zeros where too few are shared, or these too near each
+    other, to determine them.
     """
     n, d = seen.shape[1], points.shape[1] // seen.shape[1]
     shared = seen.T @ seen
-    enough = shared >= d
     centres = (seen.T @ points).reshape(n, n, d) / np.maximum(shared, 1.0)[:, :, None]  # of the moving cloud's points
     there = np.swapaxes(centres, 0, 1)
     pull = (points.T @ points).reshape(n, d, n, d).transpose(0, 2, 1, 3)
     pull = pull - (shared[:, :, None] * there)[:, :, :, None] * centres[:, :, None, :]
-    spread = seen.T @ (points**2).reshape(-1, n, d).sum(axis=2) - shared * np.sum(centres**2, axis=2)
+    squares = seen.T @ (points**2).reshape(-1, n, d).sum(axis=2)
+    spread = squares - shared * np.sum(centres**2, axis=2)
+    enough = (shared >= d) & (spread > TOGETHER * squares)
     turns = nearest(pull.reshape(n * n, d, d)).reshape(n, n, d, d)
     factors = np.sum(turns * pull, axis=(2, 3)) / np.where(enough, spread, np.inf)
     motions = factors[:, :, None, None] * turns

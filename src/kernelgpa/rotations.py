@@ -69,8 +69,8 @@ def _planar(matrices: Array) -> Array:  # (..., 2, 2) -> (..., 2, 2)
     along = matrices[..., 0, 0] + matrices[..., 1, 1]
     across = matrices[..., 1, 0] - matrices[..., 0, 1]
     length = np.hypot(along, across)
-    length, along = np.where(length > 0, length, 1.0), np.where(length > 0, along, 1.0)  # where any turn is best
-    turns = np.empty_like(matrices)
+    along, length = np.where(length == 0, 1.0, along), np.where(length == 0, 1.0, length)  # where any turn is best
+    turns = np.empty(matrices.shape)
     turns[..., 0, 0] = turns[..., 1, 1] = along / length
     turns[..., 1, 0] = across / length
     turns[..., 0, 1] = -turns[..., 1, 0]

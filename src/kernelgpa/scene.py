@@ -92,15 +92,21 @@ def scene_of(observations: Observations, part: IndexArray) -> Scene:
     sound = observations.at(part)
     landmarks = np.flatnonzero(sound.counts >= 2)
     restricted = observations.select(landmarks)
-    _require_points(restricted)
+    _require_points(restricted, part)
     core = restricted.at(part)
     require_tied(core)
     return Scene(observations, landmarks, restricted, part, affine_start(core))
 
 
-def _require_points(restricted: Observations) -> None:
+def _require_points(restricted: Observations, part: IndexArray) -> None:
     """Every cloud must share points, and not all in one place, with the clouds that make the map."""
-    for cloud in restricted.clouds:
+    for t, cloud in enumerate(restricted.clouds):
+        if len(cloud.seen) < restricted.dimension + 1 and t not in part:
+            raise DegenerateCloud(
+                f"cloud {cloud.name!r} fits the others as a mirror image only, and shares {len(cloud.seen)} landmarks "
+                f"with a map without it; at least {restricted.dimension + 1} are needed to place it; negate one of its "
+                "coordinates if it changed hands, check its matches, or drop it"
+            )
         if len(cloud.seen) < restricted.dimension + 1:
             raise DegenerateCloud(
                 f"cloud {cloud.name!r} shares {len(cloud.seen)} landmarks with other clouds; at least "

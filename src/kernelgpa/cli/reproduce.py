@@ -27,7 +27,7 @@ def reproduce(
     ] = None,
     paper: Annotated[
         Path | None,
-        typer.Option(help="A folder of copies of the tables (CSV) with the paper's numbers, to stand beside ours."),
+        typer.Option(help="A folder of tables (CSV) named like ours, with the paper's numbers, to stand below ours."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another scene.")] = 0,
     as_json: AsJson = False,

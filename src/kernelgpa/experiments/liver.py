@@ -66,10 +66,15 @@ def run(quick: bool, seed: int) -> Outcome:
             SetUp("landmarks", "201", str(scene.points.shape[1])),
             SetUp("vertices", "2002", str(len(scene.vertices))),
             SetUp("hidden; noise", "30 %; 1 mm", f"{hidden:.0%}; {noise:g} mm"),
-            SetUp("thin-plate: control points; smoothing", "5 x 5 x 5; 0.01", "5 x 5 x 5; 0.01"),
+            SetUp("thin-plate: control points; smoothing", "5 x 5 x 5; 0.01", _thin_plate(models)),
             SetUp("kernel: bandwidth; smoothing", "0.25; 0.1", f"{BANDWIDTH}; {SMOOTHING}"),
         ],
     )
+
+
+def _thin_plate(models: dict[str, GPA]) -> str:
+    settings = models["thin-plate"].get_params()
+    return f"{' x '.join([str(settings['control_points'])] * 3)}; {settings['smoothing']:g}"
 
 
 def _scene(clouds: int, seed: int, hidden: float, noise: float) -> simulate.Simulation:

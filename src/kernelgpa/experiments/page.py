@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Sequence
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -17,25 +18,27 @@ from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 PAGE = "index.html"
 MARK = '<meta name="generator" content="kernelgpa reproduce">'
-WRITTEN = (".html", ".csv", ".md", ".png", ".pdf")
+FILES = re.compile(r'<meta name="files" content="([^"]*)">')
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --good: #1a7f37; --bad: #b35900; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .75rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; } td.best { font-weight: 700; background: var(--soft); }
 li.holds::marker { content: "\\2713  "; color: var(--good); }
 li.fails::marker { content: "\\2717  "; color: var(--bad); }
 figure { margin: 1.5rem 0; } figcaption, .note, dd { color: color-mix(in srgb, currentColor 75%, transparent); }
-.note { font-family: ui-monospace, monospace; font-size: .85em; margin: .2rem 0; } dt { font-weight: 600; }
+.note { font-family: ui-monospace, monospace; font-size: .85em; margin: .2rem 0; }
+.note { overflow-wrap: anywhere; } dt { font-weight: 600; }
 img { max-width: 100%; background: white; } @media print { h2 { break-before: page; } }
 """
 PUBLISHED = (
     "The scenes are made with the paper's recipe; its set-ups stand beside ours. Its results are printed in Bai, Wu "
     "and Bartoli, KernelGPA, IJRR 2023, doi 10.1177/02783649231195380, and belong to its own data: orderings can be "
-    "compared, numbers hardly. Typed into copies of the CSV files of this folder, and given as --paper, they stand "
-    "below ours."
+    "compared, numbers hardly. Typed into CSV files named like those of this folder, with the same words for "
+    "rows and methods, and given as --paper, they stand below ours."
 )
 WORDS = {
     "rigid, affine, thin-plate, kernel": "the paper's methods in its own form; kernel (0.25, 0.1) is bandwidth "
@@ -53,16 +56,25 @@ def require_replaceable(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InvalidSetting(f"{folder} is a file; give a folder that is new, or that holds such a page")
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    other = [name for name in names if Path(name).suffix not in WRITTEN]
-    if names and (other or PAGE not in names or MARK.encode() not in (folder / PAGE).read_bytes()):
-        raise InvalidSetting(f"{folder} holds other things than a page of experiments ({names[0]}); give a new folder")
+    other = set(names) - _written(folder / PAGE)
+    if other:
+        raise InvalidSetting(
+            f"{folder} holds other things than a page of experiments ({min(other)}); give a new folder"
+        )
+
+
+def _written(page: Path) -> set[str]:
+    """The names of a page and of what was written with it."""
+    text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
+    listed = FILES.search(text)
+    return {PAGE, *unescape(listed[1]).split("/")} if MARK in text and listed else set()
 
 
 def write(outcomes: Sequence[Outcome], folder: Path, command: str) -> Path:
     """All files, in place of those of an earlier run; returned is the page."""
     folder = folder.resolve()  # a link stays a link
     require_replaceable(folder)
-    files = {PAGE: html(outcomes, command).encode()}
+    files: dict[str, bytes] = {}
     for outcome in outcomes:
         for table in outcome.tables:
             files[f"{table.name}.csv"] = table.to_csv().encode()
@@ -70,6 +82,7 @@ def write(outcomes: Sequence[Outcome], folder: Path, command: str) -> Path:
         for name, picture in outcome.figures.items():
             for kind in ("png", "pdf"):
                 files[f"{outcome.name}-{name}.{kind}"] = drawn(picture.figure, kind)
+    files[PAGE] = html(outcomes, command, tuple(files)).encode()
     write_folder(folder, files)
     return folder / PAGE
 
@@ -89,7 +102,8 @@ def few_colours(png: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def html(outcomes: Sequence[Outcome], command: str) -> str:
+def html(outcomes: Sequence[Outcome], command: str, files: Sequence[str] = ()) -> str:
+    """The page; it lists the files that lie beside it, so that a later run replaces those and nothing else."""
     parts = [
         "<h1>The paper's experiments, again</h1>",
         f"<p><code>{escape(command)}</code></p>",
@@ -109,7 +123,8 @@ def html(outcomes: Sequence[Outcome], command: str) -> str:
     body = "\n".join(parts)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"{MARK}<title>kernelgpa: experiments</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
+        f'{MARK}<meta name="files" content="{escape("/".join(files))}">'
+        f"<title>kernelgpa: experiments</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
     )
 
 

@@ -1,11 +1,13 @@
 """The paper's own numbers beside ours, where a user has them.
 
-They are not part of this project.  Whoever has the paper types them into copies of the CSV files that an experiment
-writes, any of their rows and columns, and gives the folder; each row then stands below the one that was found here.
+They are not part of this project.  Whoever has the paper types them into CSV files named like the tables that an
+experiment writes, with the same words for rows and methods, and gives the folder; each row then stands below the one
+that was found here.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +15,13 @@ from pathlib import Path
 from ..errors import FormatError
 from ..io.base import number_in
 from ..io.rows import table_of
+from .scoring import OURS
 from .tables import Outcome, Table
 
 NOT_PRINTED = ("", "-")
 SAID = ", in the paper"
-EXPECTED = "a number, or - where the paper prints none"
+EXPECTED = "expected tables like liver.csv, with the paper's numbers"
+CELL = "a number, or - where the paper prints none"
 
 Numbers = dict[str, dict[str, dict[str, float]]]  # by the table's name, the row's label and the column
 
@@ -25,29 +29,39 @@ Numbers = dict[str, dict[str, dict[str, float]]]  # by the table's name, the row
 def numbers_in(folder: Path) -> Numbers:
     """The tables of a folder."""
     if not folder.is_dir():
-        raise FormatError(
-            folder, None, "there is no such folder", "expected copies of the tables, with the paper's numbers"
-        )
+        raise FormatError(folder, None, "there is no such folder", EXPECTED)
     files = sorted(folder.glob("*.csv"))
     if not files:
-        raise FormatError(
-            folder, None, "it holds no .csv file", "expected copies of the tables, with the paper's numbers"
-        )
-    return {file.stem: _read(file) for file in files}
+        raise FormatError(folder, None, "it holds no .csv file", EXPECTED)
+    numbers = {file.stem: _read(file) for file in files}
+    if not any(known for rows in numbers.values() for known in rows.values()):
+        raise FormatError(folder, None, "its tables hold no number", EXPECTED)
+    return numbers
 
 
 def _read(file: Path) -> dict[str, dict[str, float]]:
+    if not file.is_file():
+        raise FormatError(file, None, "it is not a file", EXPECTED)
     try:
         text = file.read_text(encoding="utf-8")
     except ValueError:
         raise FormatError(file, None, "it is not text", "expected comma-separated values in UTF-8") from None
     (_, head), rows = table_of(text, str(file))
-    numbers = {}
-    for line, (label, *cells) in rows:
+    for column, count in Counter(head[1:]).items():
+        if count > 1 or column in OURS:
+            why = "is this project's, not the paper's; take it out" if column in OURS else "expected each method once"
+            raise FormatError(file, 1, f"found the column {column!r} {count} times", why)
+    numbers: dict[str, dict[str, float]] = {}
+    for line, (first, *cells) in rows:
+        label = first.strip()
+        if label.endswith(SAID):
+            raise FormatError(file, line, f"found the row {label!r}", f"take it out, or name it without {SAID!r}")
+        if label in numbers:
+            raise FormatError(file, line, f"the row {label!r} is there twice", "expected each row once")
         printed = (
             (column, cell) for column, cell in zip(head[1:], cells, strict=True) if cell.strip() not in NOT_PRINTED
         )
-        numbers[label] = {column: number_in(cell, str(file), line, EXPECTED) for column, cell in printed}
+        numbers[label] = {column: number_in(cell, str(file), line, CELL) for column, cell in printed}
     return numbers
 
 

@@ -31,8 +31,8 @@ def reproduce(
 ) -> tuple[Path, list[Outcome]]:
     """Run experiments by name and write their tables, figures and page; the same seed gives the same tables.
 
-    ``data`` is a folder of published or other data on which the same methods are run too; ``paper`` one of copies of
-    the tables with the paper's numbers, to stand beside ours.
+    ``data`` is a folder of published or other data on which the same methods are run too; ``paper`` one of
+    tables with the paper's numbers, to stand beside ours.
     """
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     for name in wanted:
@@ -41,6 +41,10 @@ def reproduce(
     require_replaceable(output)  # this and the data before what takes minutes
     found = None if data is None else published.found_in(data)
     numbers = None if paper is None else numbers_in(paper)
+    if paper is not None and paper.resolve() == output.resolve():
+        raise InvalidSetting(
+            f"{output} holds the paper's numbers, and would be replaced; give another folder as output"
+        )
     outcomes = [EXPERIMENTS[name](quick, seed) for name in tracked(wanted, "experiments", len(wanted))]
     if found is not None:
         outcomes += published.run(found)
