@@ -308,12 +308,12 @@ def test_an_array_in_place_of_an_estimator_is_named_in_one_line():
 
 def test_a_setting_without_a_score_does_not_win(monkeypatch):
     points = scene(n=4, m=30, hidden=0.0, noise=0.01)[0]
-    whole = selection._validated
+    whole = selection.validated
 
     def lost(model, *rest):
         return SimpleNamespace(sensor_rms=np.nan) if model.bandwidth == 0.2 else whole(model, *rest)
 
-    monkeypatch.setattr(selection, "_validated", lost)
+    monkeypatch.setattr(selection, "validated", lost)
     tuning = selection.tune(points, KernelGPA(), {"bandwidth": [0.2, 0.5]}, folds=3, rounds=0)
     assert tuning.best_trial.settings == {"bandwidth": 0.5}
     assert "double precision" in tuning.trials[0].failure

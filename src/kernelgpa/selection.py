@@ -1,15 +1,11 @@
-"""Folds, cross-validation, tuning.
+"""Tuning: the settings with the least held-out error, coarse to fine.
 
-A fold leaves landmarks out of every cloud, solves for map and warps without them, and asks where the warps
-then take them.  What is scored is their disagreement: in the map (the paper's consistency), in the clouds'
-own frames (the sensor-frame error, which a shrinking or folding map cannot fool), and against the full
-map (the paper's cross-validation error).  Widths and settings stay those of the full data, and one
-factorisation of each cloud serves all folds (theory, eq. 17).
+What is scored is the sensor-frame error of landmarks left out (validation.py); what settings have in common is
+computed once.
 """
 
 from __future__ import annotations
 
-import reprlib
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,167 +20,19 @@ from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import clone
 
-from .errors import InvalidSetting, KernelGPAError, KernelGPAWarning, NumericalFailure, TooLarge, WeaklyTied
+from .errors import InvalidSetting, KernelGPAError, KernelGPAWarning, NumericalFailure, TooLarge
 from .estimators import KernelGPA
-from .frames import Array, IndexArray, regions
-from .metrics import consistency, sensor_residuals
-from .observations import Observations, as_observations
+from .frames import Array, IndexArray
+from .observations import as_observations
 from .progress import tracked
 from .registration import GPA, Prepared
 from .scene import Scene, open_scene
 from .threads import blas_threads_for, jobs, require_jobs
-from .ties import require_tied, surely_tied
+from .validation import CrossValidation, Folds, cross_validate, require_estimator, tested_folds, validated
+
+__all__ = ["CrossValidation", "Folds", "Trial", "Tuning", "cross_validate", "tune"]
 
 FAR = 3.0  # times the median distance of the clouds from the map after rigid motions: longer residuals count alike
-REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
-
-Folds = int | str | Sequence[Iterable[Any]]
-
-
-@dataclass(frozen=True, repr=False)
-class CrossValidation:
-    """What every cloud made of landmarks that took no part in the solve."""
-
-    predictions: Array  # (n, m, d) in the map of their own fold, NaN where unseen or not tested
-    jacobians: Array  # (n, m, d, d) of the warps that made them
-    spreads: Array  # (n, m) variance that the model expects of them, in units of a cloud's noise variance
-    weights: Array  # (n, m) of the observations in the fit: as given, less what a robust fit set aside
-    cve: float  # the paper's cross-validation error, against the full map
-    fitted: GPA  # the estimator fitted to everything
-
-    def __repr__(self) -> str:
-        tested = int(np.isfinite(self.predictions[:, :, 0]).sum())
-        return f"CrossValidation(sensor_rms={self.sensor_rms:.6g}, cve={self.cve:.6g}, {tested} observations)"
-
-    @property
-    def consistency(self) -> Array:  # (m,)
-        return consistency(self.predictions)
-
-    @property
-    def residuals(self) -> Array:  # (n, m, d)
-        """Disagreement with the other clouds, in each cloud's own frame."""
-        return sensor_residuals(self.predictions, self.jacobians, self.weights)
-
-    @property
-    def sensor_rms(self) -> float:
-        """Root mean square of the residuals, each counted by its weight in the fit."""
-        return self.rms_of(self.weights, np.inf)
-
-    def rms_of(self, weights: Array, limit: float) -> float:  # (n, m)
-        """The same by other weights, with no residual counted as longer than ``limit``."""
-        squares = np.minimum(np.sum(self.residuals**2, axis=2), limit**2)
-        tested = ~np.isnan(squares)
-        return float(np.sqrt(weights[tested] @ squares[tested] / weights[tested].sum()))
-
-
-def cross_validate(
-    estimator: GPA,
-    points: Any,
-    folds: Folds = 20,
-    weights: Any = None,
-    n_jobs: int | None = None,
-) -> CrossValidation:
-    """Leave landmarks out and see where the warps take them.
-
-    The estimator's settings are used, not what it was fitted to: give the weights again.
-
-    folds : N for N folds of landmarks j = i mod N; "leave-one-out"; "regions" for compact regions of the
-        map; or a list of folds, each a list of landmarks.  The folds are the same for every estimator.
-    """
-    _require_estimator(estimator)
-    require_jobs(n_jobs)
-    fitted = clone(estimator)
-    fitted.check_settings()
-    observations = as_observations(points, weights)
-    with blas_threads_for(len(observations.landmarks)):
-        scene = open_scene(observations, fitted.sizes_differ)
-        tested = _tested(folds, scene)
-        return _validated(fitted, scene, fitted.prepare(scene), tested, n_jobs)
-
-
-def _validated(
-    fitted: GPA, scene: Scene, prepared: Prepared, folds: Sequence[IndexArray], n_jobs: int | None
-) -> CrossValidation:
-    """Fit, then solve without each fold; folds are landmarks among those that take part."""
-    work = fitted.fit_scene(scene, prepared)
-    observations = scene.observations
-    n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
-    predictions, jacobians, spreads = (np.full((n, m, *more), np.nan) for more in ((d,), (d, d), ()))
-    squares, count = 0.0, 0
-    for fold, result in zip(folds, fitted.predict_left_out(work, folds, n_jobs), strict=True):
-        columns = scene.landmarks[fold]
-        places = np.ix_(scene.part, columns)
-        predictions[places], jacobians[places], spreads[places] = result.points, result.jacobians, result.spreads
-        kept = np.delete(np.arange(len(scene.landmarks)), fold)
-        onto = _similarity(result.map[kept], fitted.map_[scene.landmarks[kept]])
-        off = onto(result.points) - fitted.map_[columns]
-        squares += float(np.nansum(off**2))
-        count += int(np.sum(~np.isnan(off[:, :, 0])))
-    used = np.zeros((n, m))
-    used[np.ix_(scene.part, scene.landmarks)] = work.core.weights
-    return CrossValidation(predictions, jacobians, spreads, used, float(np.sqrt(squares / count)), fitted)
-
-
-def _similarity(source: Array, target: Array) -> Callable[[Array], Array]:
-    """The similarity, reflection allowed, that takes one map onto another."""
-    here, there = source.mean(axis=0), target.mean(axis=0)
-    cross = (target - there).T @ (source - here)
-    left, _, right = np.linalg.svd(cross)
-    factor = float(np.vdot(left @ right, cross) / np.sum((source - here) ** 2))
-    return lambda x: factor * (x - here) @ (left @ right).T + there
-
-
-def _tested(folds: Folds, scene: Scene) -> list[IndexArray]:
-    """Every fold as places among the landmarks that take part, ascending; folds that no cloud tests are left out."""
-    places = [np.flatnonzero(np.isin(scene.landmarks, fold)) for fold in _folds(folds, scene)]
-    tested = [fold for fold in places if len(fold)]
-    if not tested:
-        raise InvalidSetting("folds hold no landmark that two clouds saw, so nothing is tested; use other folds")
-    _require_enough(scene.core, tested)
-    return tested
-
-
-def _folds(folds: Folds, scene: Scene) -> list[IndexArray]:
-    """Landmark indices of each fold."""
-    m = len(scene.observations.landmarks)
-    if isinstance(folds, str):
-        if folds == "leave-one-out":
-            return [np.array([j]) for j in range(m)]
-        if folds == "regions":
-            labels = regions(scene.start.gauge.map, REGIONS)
-            return [scene.landmarks[labels == i] for i in np.unique(labels)]
-    elif isinstance(folds, Integral) and not isinstance(folds, bool):
-        count = int(folds)
-        if not 2 <= count <= m:
-            raise InvalidSetting(f"folds is {count}; with {m} landmarks it lies between 2 and {m}")
-        return [np.arange(i, m, count) for i in range(count)]
-    elif isinstance(folds, Iterable):
-        return [scene.observations.landmark_indices(one) for one in folds]
-    raise InvalidSetting(f"folds is {folds!r}; expected a number, 'leave-one-out', 'regions' or lists of landmarks")
-
-
-def _require_enough(core: Observations, folds: Sequence[IndexArray]) -> None:
-    """Without any fold every cloud must keep its dimensions, and all must stay tied."""
-    sure = surely_tied(core, [np.delete(np.arange(len(core.landmarks)), fold) for fold in folds])
-    for i, fold in enumerate(folds):
-        if sure[i]:
-            continue
-        rest = core.select(np.delete(np.arange(len(core.landmarks)), fold))
-        for whole, cloud in zip(core.clouds, rest.clouds, strict=True):
-            if len(cloud.seen) <= core.dimension + 1:
-                raise InvalidSetting(
-                    f"fold {i} leaves cloud {cloud.name!r} with {len(cloud.seen)} of its {len(whole.seen)} landmarks; "
-                    f"at least {core.dimension + 2} are needed; use more folds or drop the cloud"
-                )
-            if cloud.frame.rank < whole.frame.rank:
-                raise InvalidSetting(
-                    f"fold {i} leaves cloud {cloud.name!r} flat: what is left of it spans {cloud.frame.rank} "
-                    f"dimensions instead of {whole.frame.rank}; use other folds"
-                )
-        try:
-            require_tied(rest)
-        except WeaklyTied as error:
-            raise InvalidSetting(f"fold {i} takes away what ties the clouds: {error}; use other folds") from None
 
 
 @dataclass(frozen=True)
@@ -269,7 +117,7 @@ def tune(
     observations = as_observations(points, weights)
     with blas_threads_for(len(observations.landmarks)):
         scene = open_scene(observations, any(base.sizes_differ for base, _ in searches))
-        tested = _tested(folds, scene)
+        tested = tested_folds(folds, scene)
         limit = _far(scene) if any(_robust(*search) for search in searches) else None
         trials: list[tuple[GPA, Trial]] = []
         waiting = [(base, settings) for base, values in searches for settings in _combinations(values)]
@@ -320,7 +168,7 @@ def _given(scene: Scene) -> Array:  # (n, m)
 def _searches(estimator: GPA | None, grid: Any) -> list[Search]:
     if grid is None or isinstance(grid, Mapping):
         base = KernelGPA() if estimator is None else estimator
-        _require_estimator(base)
+        require_estimator(base)
         if grid is None:
             grid = {name: values for name, values in DEFAULT_GRID.items() if name in base.get_params()}
         pairs = [(base, grid)]
@@ -337,7 +185,7 @@ def _searches(estimator: GPA | None, grid: Any) -> list[Search]:
 
 
 def _checked_search(base: Any, grid: Mapping[str, Any]) -> Search:
-    _require_estimator(base)
+    require_estimator(base)
     known = base.get_params()
     unknown = sorted(set(grid) - set(known), key=str)
     if unknown:
@@ -351,14 +199,6 @@ def _checked_search(base: Any, grid: Mapping[str, Any]) -> Search:
     for settings in _combinations(search[1]):
         clone(base).set_params(**settings).check_settings()
     return search
-
-
-def _require_estimator(estimator: Any) -> None:
-    if not isinstance(estimator, GPA):
-        raise InvalidSetting(
-            f"estimator is {reprlib.repr(estimator)}; expected RigidGPA(), AffineGPA(), TPSGPA() or KernelGPA(), with "
-            "parentheses"
-        )
 
 
 def _combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -435,7 +275,7 @@ def _trial(
     try:
         with warnings.catch_warnings():  # the one that wins says it again
             warnings.simplefilter("ignore", KernelGPAWarning)
-            result = _validated(clone(base).set_params(**settings), scene, prepared, folds, None)
+            result = validated(clone(base).set_params(**settings), scene, prepared, folds, None)
     except KernelGPAError as error:
         return _failed(base, settings, error, time.perf_counter() - begun)
     rms = result.sensor_rms if limit is None else result.rms_of(_given(scene), limit)
