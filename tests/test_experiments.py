@@ -218,6 +218,8 @@ def test_numbers_of_the_paper_stand_below_ours(typed):
         ("typed,kernel,tuned\nexact: mean,1,2\n", "line 1.*'tuned'.*is this project's"),
         ("typed,kernel\nexact: mean,nan\n", "line 2.*found 'nan'"),
         ('typed,kernel\n"exact: mean, in the paper",1\n', "line 2.*take it out"),
+        ('title, of a table;kernel\n"exact: mean";1\n', "separated by semicolons"),
+        ("typed," + 200_000 * "x" + "\nexact: mean,1\n", "field larger than field limit"),
         ("", "the file is empty"),
         ('typed,"kernel\n', "the row is no CSV"),
     ],

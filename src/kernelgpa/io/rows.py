@@ -33,13 +33,14 @@ def rows_of(text: str, source: str) -> list[Row]:
 
 def table_of(text: str, source: str) -> tuple[Row, list[Row]]:
     """The header, stripped, and the rows below it, which have as many fields."""
+    begin = text.removeprefix("\ufeff").lstrip("\r\n").split("\n", 2)[:2]
+    if max(_count(begin, ";"), _count(begin, "\t")) > _count(begin, ","):
+        found = "the fields are separated by semicolons or tabs"
+        raise FormatError(source, 1, found, "separate them by commas, and write numbers with a decimal point")
     rows = rows_of(text, source)
     if not rows:
         raise FormatError(source, 1, "the file is empty", "expected a header and rows")
     begins, fields = rows[0]
-    if len(fields) == 1 and (";" in fields[0] or "\t" in fields[0]):
-        found = "the fields are separated by semicolons or tabs"
-        raise FormatError(source, begins, found, "separate them by commas, and write numbers with a decimal point")
     header = [field.strip() for field in fields]
     for line, row in rows[1:]:
         if len(row) != len(header):
@@ -48,6 +49,14 @@ def table_of(text: str, source: str) -> tuple[Row, list[Row]]:
     if len(rows) == 1:
         raise FormatError(source, begins, "there is no row below the header", "expected one at least")
     return (begins, header), rows[1:]
+
+
+def _count(lines: Sequence[str], separator: str) -> int:
+    """Fields of some lines, if that separates them."""
+    try:
+        return sum(len(fields) for fields in csv.reader(lines, delimiter=separator))
+    except csv.Error:  # which whoever reads the rows will tell
+        return 0
 
 
 def quoted(field: str) -> str:
