@@ -65,7 +65,7 @@ def run(quick: bool, seed: int) -> Outcome:
             SetUp("clouds", "60", str(clouds)),
             SetUp("landmarks", "201", str(scene.points.shape[1])),
             SetUp("vertices", "2002", str(len(scene.vertices))),
-            SetUp("hidden; noise", "30 %; 1 mm", f"{hidden:.0%}; {noise:g} mm"),
+            SetUp("hidden; noise", "30 %; 1 mm", f"{100 * hidden:g} %; {noise:g} mm"),
             SetUp("thin-plate: control points; smoothing", "5 x 5 x 5; 0.01", _thin_plate(models)),
             SetUp("kernel: bandwidth; smoothing", "0.25; 0.1", f"{BANDWIDTH}; {SMOOTHING}"),
         ],

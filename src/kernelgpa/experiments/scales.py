@@ -75,7 +75,7 @@ def run(quick: bool, seed: int) -> Outcome:
             SetUp("observations removed", "50 to 600 of 1240", f"{steps[0]} to {steps[-1]} of {count}"),
             SetUp("trials", "20", str(trials)),
             SetUp("thin-plate: control points an axis", "3, 5, 7", ", ".join(str(one) for one in CONTROL_POINTS)),
-            SetUp("left out", "20 folds, one landmark", ", ".join(FOLDS)),
+            SetUp("left out", "20 folds, leave one out", ", ".join(FOLDS)),
         ],
     )
 
