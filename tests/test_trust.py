@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import average_precision_score
 
 from conftest import random_rotation
+from conftest import scene as blob
 from kernelgpa import InvalidSetting, KernelGPA, RigidGPA, faithful, metrics, selection, simulate, uncertainty
 from kernelgpa.faithful import LEEWAY
 from kernelgpa.robust import FAINTEST, LOSSES
@@ -79,6 +80,16 @@ def test_a_weight_that_fades_leaves_the_map_as_one_that_is_gone():
     assert fading.faithful_.excess == pytest.approx(gone.faithful_.excess, rel=0.1)
     # the width of a kernel is measured over all points, faint or not
     assert sensor_median(fading, test) == pytest.approx(sensor_median(gone, test), rel=0.2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_robust_maps_of_two_views_do_not_depend_on_the_order_of_clouds(seed):
+    """Two views that disagree support each other alike, and the first has no more right than the second."""
+    rng = np.random.default_rng(seed)
+    points, _ = blob(n=6, m=60, hidden=0.0, bend=0.1, noise=0.01, seed=seed)
+    points[np.argsort(rng.random((6, 60)), axis=0) >= 2] = np.nan
+    maps = [KernelGPA(robust="geman-mcclure").fit(points[order]).map_ for order in (range(6), rng.permutation(6))]
+    assert metrics.map_error(maps[1], maps[0]) < 1e-6 * np.linalg.norm(maps[0], axis=1).max()
 
 
 def test_noise_alone_does_not_flatten_a_thin_map():

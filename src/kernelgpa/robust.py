@@ -33,6 +33,7 @@ FIRST_SHARE = 0.9  # of the observations that the first scale takes in
 FAINTEST = 1e-6  # a weight is never less, so that every observation keeps a residual
 SETTLED = 1e-2  # root mean square change of the weights that ends the iteration
 MOST_ROUNDS = 60
+TIE = 1e-9  # of the support: two views of a landmark have the same, and neither is the first
 MOST_CANDIDATES = 60  # observations of a landmark whose support is counted
 
 
@@ -70,7 +71,7 @@ def consensus(
     posed: Array,  # (n, m, d) observations after their clouds' rigid motions, NaN where unseen
     reach: float,
 ) -> Array:  # (m, d)
-    """Where most observations of each landmark agree: the mean about the one with the most support.
+    """Where most observations of each landmark agree: the mean about the one with the most support, or about those.
 
     Support is the sum of Geman-McClure weights of the distances to all observations, with c = ``reach``.
     """
@@ -79,14 +80,17 @@ def consensus(
     if n > MOST_CANDIDATES:  # of a landmark that none of these saw, the first observation stands in
         first = posed[np.argmax(~np.isnan(posed[:, :, 0]), axis=0), np.arange(m)]
         candidates = np.concatenate([candidates, first[None]])
-    most, places = np.full(m, -1.0), np.full((m, d), np.nan)
+    most, places, tied = np.full(m, -1.0), np.zeros((m, d)), np.zeros(m)
     for candidate in candidates:
         weights = np.nan_to_num(_geman_mcclure(np.linalg.norm(posed - candidate, axis=2) / reach))
-        support = weights.sum(axis=0)
-        better = np.flatnonzero(support > np.where(np.isnan(candidate[:, 0]), np.inf, most))
-        near = np.einsum("nm,nmd->md", weights[:, better], np.nan_to_num(posed[:, better]))
-        most[better], places[better] = support[better], near / support[better, None]
-    return places
+        support = np.where(np.isnan(candidate[:, 0]), -np.inf, weights.sum(axis=0))
+        tied[support > most * (1 + TIE)] = 0.0  # those before have less
+        some = np.flatnonzero(support >= most * (1 - TIE))
+        near = np.einsum("nm,nmd->md", weights[:, some], np.nan_to_num(posed[:, some])) / support[some, None]
+        tied[some] += 1
+        places[some] += (near - places[some]) / tied[some, None]
+        most[some] = np.maximum(support[some], most[some])
+    return np.where(tied[:, None] > 0, places, np.nan)
 
 
 def require_loss(loss: str) -> None:
