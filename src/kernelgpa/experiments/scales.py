@@ -161,7 +161,7 @@ def _claims(table: Table, observations: int) -> list[Claim]:
 def _figure(errors: dict[str, Errors], steps: tuple[int, ...]) -> Figure:
     """A row a kind of error, a panel a method."""
     names = list(models("refined"))
-    rows = [(f"{way} (mm)", found, 0) for way, found in errors.items()]
+    rows = [(f"error, {way} (mm)", found, 0) for way, found in errors.items()]
     rows.append(("map error (mm)", next(iter(errors.values())), READINGS.index("map error")))
     figure = Figure(figsize=(13, 8.5), layout="constrained")
     panels = figure.subplots(len(rows), len(names), sharex=True, sharey="row", squeeze=False)
