@@ -215,7 +215,7 @@ def test_numbers_of_the_paper_stand_below_ours(typed):
         ("typed,kernel\nexact: mean,1,2\n", "line 2.*found 3 fields.*expected 2"),
         ("typed,kernel\nexact: mean,1\n exact: mean ,2\n", "line 3.*'exact: mean' is there twice"),
         ("typed,kernel,kernel\nexact: mean,1,2\n", "line 1.*the column 'kernel' 2 times"),
-        ("typed,kernel,tuned\nexact: mean,1,2\n", "line 1.*'tuned'.*is this project's"),
+        ("typed,kernel,tuned\nexact: mean,1,2\n", "line 1.*'tuned'.*it is this project's"),
         ("typed,kernel\nexact: mean,nan\n", "line 2.*found 'nan'"),
         ('typed,kernel\n"exact: mean, in the paper",1\n', "line 2.*take it out"),
         ('title, of a table;kernel\n"exact: mean";1\n', "separated by semicolons"),

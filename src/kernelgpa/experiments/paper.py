@@ -47,10 +47,7 @@ def _read(file: Path) -> dict[str, dict[str, float]]:
     except ValueError:
         raise FormatError(file, None, "it is not text", "expected comma-separated values in UTF-8") from None
     (_, head), rows = table_of(text, str(file))
-    for column, count in Counter(head[1:]).items():
-        if count > 1 or column in OURS:
-            why = "is this project's, not the paper's; take it out" if column in OURS else "expected each method once"
-            raise FormatError(file, 1, f"found the column {column!r} {count} times", why)
+    _require_methods(head[1:], file)
     numbers: dict[str, dict[str, float]] = {}
     for line, (first, *cells) in rows:
         label = first.strip()
@@ -63,6 +60,17 @@ def _read(file: Path) -> dict[str, dict[str, float]]:
         )
         numbers[label] = {column: number_in(cell, str(file), line, CELL) for column, cell in printed}
     return numbers
+
+
+def _require_methods(columns: Sequence[str], file: Path) -> None:
+    """Each method once, and none that the paper does not have: a copy of our own table is no table of the paper."""
+    for column, count in Counter(columns).items():
+        if column in OURS:
+            raise FormatError(
+                file, 1, f"found the column {column!r}", "it is this project's, not the paper's; take it out"
+            )
+        if count > 1:
+            raise FormatError(file, 1, f"found the column {column!r} {count} times", "expected each method once")
 
 
 def set_beside(outcomes: Sequence[Outcome], numbers: Numbers) -> list[Outcome]:
