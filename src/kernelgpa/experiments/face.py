@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import metrics, simulate
-from ..frames import Array, BoolArray, IndexArray
+from ..frames import BoolArray, IndexArray
 from ..registration import GPA
 from ..rotations import motion_onto
 from .drawing import by_method, coloured, scale_top
-from .scoring import COLUMNS, PAPER, chosen, claims_of_ours, fitted, score, scored_table
+from .scoring import COLUMNS, PAPER, chosen, claims_of_ours, each_table, fitted, score, scored_table
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 BANDWIDTH, SMOOTHING = 0.25, 0.2
@@ -72,16 +72,8 @@ def _floor(scene: simulate.Simulation) -> float:
 
 def _discrepancies(models: dict[str, GPA], scene: simulate.Faces, front: IndexArray) -> Table:
     """For each expression, how far its surface lies from the mean of all, root mean square."""
-    table = Table("face-expressions", "distance of each expression from the mean map", "mm", COLUMNS)
-    apart = {column: _apart(models[column], scene.surfaces[:, front]) for column in COLUMNS}
-    for t, name in enumerate(scene.expressions):
-        table.add(name, [float(np.sqrt(np.mean(apart[column][t] ** 2))) for column in COLUMNS])
-    return table
-
-
-def _apart(gpa: GPA, surfaces: Array) -> Array:  # (n, k)
-    warped = gpa.transform_clouds(surfaces)
-    return np.asarray(np.linalg.norm(warped - metrics.mean_map(warped), axis=2))
+    title = "distance of each expression from the mean map"
+    return each_table("face-expressions", title, scene.expressions, models, scene.surfaces[:, front], "mm")
 
 
 def chin_of(scene: simulate.Simulation) -> BoolArray:  # (v,)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import metrics, selection
+from .. import selection
 from ..errors import FormatError, KernelGPAError
 from ..frames import Array, farthest_points
 from ..progress import tracked
 from . import ct
 from .layouts import KNOWN, Data, Folder, data_in, seen_by
-from .scoring import COLUMNS, FOLDS, chosen, claims_of_ours, fitted, quiet, score, scored_table
+from .scoring import COLUMNS, FOLDS, chosen, claims_of_ours, each_table, fitted, quiet, score, scored_table
 from .tables import Outcome, Table
 
 LANDMARKS = 326  # of surfaces and dense clouds
@@ -93,13 +93,9 @@ def _of_surfaces(name: str, surfaces: Array) -> Outcome:
     """Some vertices are landmarks and all are test points."""
     landmarks = farthest_points(surfaces[0], LANDMARKS)
     models = fitted(surfaces[:, landmarks], *_settings(name, surfaces.shape[2]))
-    each = Table(f"{name}-each", "distance of each surface from the mean map", "units of the file", COLUMNS)
-    apart = {}
-    for column in COLUMNS:
-        warped = models[column].transform_clouds(surfaces)
-        apart[column] = np.linalg.norm(warped - metrics.mean_map(warped), axis=2)
-    for t in range(len(surfaces)):
-        each.add(f"surface {t + 1}", [float(np.sqrt(np.mean(apart[column][t] ** 2))) for column in COLUMNS])
+    names = [f"surface {t + 1}" for t in range(len(surfaces))]
+    title = "distance of each surface from the mean map"
+    each = each_table(f"{name}-each", title, names, models, surfaces, "units of the file")
     scores = {column: score(models[column], surfaces) for column in COLUMNS}
     table = scored_table(name, "disagreement on all vertices", {"all": scores}, "units of the file")
     about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(landmarks)} of them landmarks."

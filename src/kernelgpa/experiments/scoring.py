@@ -7,7 +7,7 @@ project's: its default, the faithful map with the same settings; and what its tu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -104,6 +104,21 @@ def score(gpa: GPA, test: Array, truth: Array | None = None) -> Scores:  # (n, k
     apart = np.where(shared, metrics.consistency(warped), np.nan)
     folded = int(np.sum(np.linalg.det(jacobians[~np.isnan(jacobians).any(axis=(2, 3))]) <= 0))
     return Scores(apart, metrics.sensor_error(warped, jacobians), error, folded)
+
+
+def each_table(
+    name: str, title: str, names: Sequence[str], models: Mapping[str, GPA], surfaces: Array, unit: str
+) -> Table:
+    """How far every surface lies from the mean of all, root mean square over its points."""
+    apart = []
+    for column in COLUMNS:
+        warped = models[column].transform_clouds(surfaces)
+        squares = np.sum((warped - metrics.mean_map(warped)) ** 2, axis=2)  # (n, k)
+        apart.append(np.sqrt(squares.mean(axis=1)))
+    table = Table(name, title, unit, COLUMNS)
+    for one, values in zip(names, np.transpose(apart), strict=True):
+        table.add(one, values)
+    return table
 
 
 def scored_table(name: str, title: str, settings: dict[str, dict[str, Scores]], unit: str = "mm") -> Table:
