@@ -13,7 +13,7 @@ from ..frames import BoolArray, IndexArray
 from ..registration import GPA
 from ..rotations import motion_onto
 from .drawing import by_method, coloured, scale_top
-from .scoring import COLUMNS, PAPER, chosen, claims_of_ours, each_table, fitted, score, scored_table
+from .scoring import COLUMNS, PAPER, add_errors, chosen, claims_of_ours, each_table, fitted, score, scored_table
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 BANDWIDTH, SMOOTHING = 0.25, 0.2
@@ -32,6 +32,8 @@ def run(quick: bool, seed: int) -> Outcome:
     discrepancy = _discrepancies(models, scene, front)
     scores = {column: score(models[column], scene.surfaces[:, front], scene.template) for column in COLUMNS}
     table = scored_table("face", "disagreement on the face", {"all": scores})
+    claims = _claims(discrepancy)
+    add_errors(discrepancy, scores)
     chin, hidden, drawn = _chin(scene, quick)
     return Outcome(
         "face",
@@ -41,7 +43,7 @@ def run(quick: bool, seed: int) -> Outcome:
         f"landmarks. The mean of the true faces lies {_floor(scene):.3g} mm from the face at rest, from which the map "
         "error is taken.",
         [discrepancy, table, chin],
-        [*_claims(discrepancy), *claims_of_ours(table), *claims_of_ours(chin)],
+        [*claims, *claims_of_ours(table), *claims_of_ours(chin)],
         {
             "discrepancies": Picture(
                 _figure(models, scene, front), "The mean map of each method, and where each expression lies from it."

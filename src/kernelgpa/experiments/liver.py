@@ -17,7 +17,7 @@ from ..frames import Array
 from ..registration import GPA
 from ..rotations import motion_onto
 from .drawing import by_method
-from .scoring import COLUMNS, PAPER, Scores, chosen, claims_of_ours, fitted, score, scored_table
+from .scoring import COLUMNS, PAPER, Scores, add_errors, chosen, claims_of_ours, fitted, score, scored_table
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 BANDWIDTH, SMOOTHING = 0.25, 0.1
@@ -43,6 +43,8 @@ def run(quick: bool, seed: int) -> Outcome:
         scores[name] = {column: score(models[column], scene.surfaces[:, others], scene.template) for column in COLUMNS}
         notes.append(chosen(models, name))
     table = scored_table("liver", "disagreement on the surface", scores)
+    poses = _pose_table(models, scene, name)
+    add_errors(poses, scores[name], " (mm)")
     outside, drawn = _extrapolation(scene, quick)
     return Outcome(
         "liver",
@@ -50,7 +52,7 @@ def run(quick: bool, seed: int) -> Outcome:
         f"{clouds} clouds of 201 landmarks on a surface of 2002 vertices, deformed ({deformation()}), seed {seed}; "
         f"kernel ({BANDWIDTH}, {SMOOTHING}), thin-plate 5 x 5 x 5 (0.01). Test points are the vertices that are no "
         "landmarks, without noise." + _without_igl(),
-        [table, outside, _pose_table(models, scene, name)],
+        [table, outside, poses],
         [*_claims(table), *claims_of_ours(table), *claims_of_ours(outside)],
         {
             "trajectories": Picture(

@@ -16,7 +16,7 @@ from ..frames import Array, farthest_points
 from ..progress import tracked
 from . import ct
 from .layouts import KNOWN, Data, Folder, data_in, seen_by
-from .scoring import COLUMNS, FOLDS, chosen, claims_of_ours, each_table, fitted, quiet, score, scored_table
+from .scoring import COLUMNS, FOLDS, add_errors, chosen, claims_of_ours, each_table, fitted, quiet, score, scored_table
 from .tables import Outcome, Table
 
 LANDMARKS = 326  # of surfaces and dense clouds
@@ -97,6 +97,7 @@ def _of_surfaces(name: str, surfaces: Array) -> Outcome:
     title = "distance of each surface from the mean map"
     each = each_table(f"{name}-each", title, names, models, surfaces, "units of the file")
     scores = {column: score(models[column], surfaces) for column in COLUMNS}
+    add_errors(each, scores)
     table = scored_table(name, "disagreement on all vertices", {"all": scores}, "units of the file")
     about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(landmarks)} of them landmarks."
     return Outcome(name, f"Your data: {name}", about, [each, table], claims_of_ours(table), {}, [chosen(models, "all")])

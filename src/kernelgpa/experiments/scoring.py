@@ -121,6 +121,13 @@ def each_table(
     return table
 
 
+def add_errors(table: Table, scores: Mapping[str, Scores], unit: str = "") -> None:
+    """Below a table of other readings of the same fits: the sensor-frame error, and the map error where it is known."""
+    table.add(f"sensor error, median{unit}", [float(np.nanmedian(scores[column].sensor)) for column in COLUMNS])
+    if not np.isnan([scores[column].map_error for column in COLUMNS]).all():
+        table.add(f"map error{unit}", [scores[column].map_error for column in COLUMNS])
+
+
 def scored_table(name: str, title: str, settings: dict[str, dict[str, Scores]], unit: str = "mm") -> Table:
     """For each setting min, max and mean disagreement, median and mean sensor-frame error, map error where known.
 
