@@ -110,7 +110,7 @@ def test_a_sparse_cloud_answers_as_the_dense_one(rng, make_sparse, weighted, d):
     assert_allclose(sparse.diagonal(), dense.diagonal(), rtol=0, atol=1e-12)
     assert_allclose(sparse.rows(some), dense.rows(some), rtol=0, atol=1e-12)
     assert_allclose(sparse.variance(points), dense.variance(points), rtol=1e-9)
-    assert_allclose(sparse.yardstick, dense.yardstick, rtol=1e-12)
+    assert_allclose(sparse.rounding, dense.rounding, rtol=1e-12)
     for one, other in zip(sparse.fits([targets, 2 * targets]), dense.fits([targets, 2 * targets]), strict=True):
         assert_allclose(one(points), other(points), rtol=0, atol=1e-11)
         assert_allclose(one.jacobian(points), other.jacobian(points), rtol=0, atol=1e-10)

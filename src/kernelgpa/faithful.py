@@ -31,6 +31,8 @@ from .together import Together
 
 LEEWAY = 0.2  # of the rise of the rigid cost that one standard error of the map makes
 CLOSE = 0.7  # of what is allowed: near enough
+EXACT = 1e-10  # of the map's size: rigid residuals below this are rounding
+COARSE = 10.0  # times the spacing of the numbers that were given: likewise
 FIRST = 5.0  # gamma that is tried first, in units of (total weight) / tr Q
 ROUNDS = 40
 FARTHEST = np.log(1e3)  # that one guess goes from the last
@@ -68,8 +70,9 @@ def _by_the_rule(
     together: Together, form: Form, system: RigidSystem, start: Array, first: float | None = None
 ) -> Faithful:
     rigid = registered(system, together, start)
-    seen, total = int(np.count_nonzero(together.weights)), float(together.weights.sum())
-    if rigid.cost <= 1e-20 * total / seen * np.sum(rigid.scales**2):  # exact copies leave nothing to weigh
+    total = float(together.weights.sum())
+    rounding = EXACT**2 * np.sum(rigid.scales**2) / len(rigid.map) + (COARSE * together.resolution) ** 2
+    if rigid.cost <= total * rounding:  # exact copies leave nothing to weigh
         return Faithful(rigid, 0.0, 0.0)
     own, by_chance = leeway(together)
     rough = _warp_cost(form, rigid.map)

@@ -25,6 +25,9 @@ THIN = 1e-3  # a spread below this share of the largest is not read off second m
 SAMPLE = 2000  # points from which the mean distance of more than twice as many is taken
 SHEET = 0.2  # a cloud thinner than this share of its next wider axis is a sheet (in 2D a curve)
 ROUNDING = 2.0  # units in the last place of the coordinates that count as none
+COINCIDING = 1e-8  # spreads that differ by less, as a share of the largest, leave their axes to rounding
+SAME_DISTANCE = 1e-9  # distances that differ by less, as a share, are the same: on a grid many are
+CLEARLY_OFF = 1 / np.pi  # of the largest distance; irrational, so that no point of a regular grid lies just there
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,9 @@ def frame_of(
     # dividing by the largest entry first keeps squares of 1e-200 and 1e200 representable
     spread, axes = _principal_axes(centred / largest)
     size = float(largest * np.sqrt(np.sum(spread**2) / len(points)))
-    floor = FLAT * spread[0] + ROUNDING * np.sqrt(len(points)) * resolution / largest
+    rounding = ROUNDING * np.sqrt(len(points)) * resolution / largest
+    floor = FLAT * spread[0] + rounding
+    axes = axes_by_rule(centred / largest, spread, axes, COINCIDING * spread[0] + rounding)
     return Frame(centre, size, axes, int(np.sum(spread > floor)), largest * spread / np.sqrt(len(points)))
 
 
@@ -83,6 +88,45 @@ def _principal_axes(centred: Array) -> tuple[Array, Array]:
     padded = np.vstack([centred, np.zeros((centred.shape[1], centred.shape[1]))])
     spread, axes = np.linalg.svd(padded, full_matrices=False)[1:]
     return spread, axes
+
+
+def axes_by_rule(
+    centred: Array,  # (s, d)
+    spread: Array,  # (d,) descending
+    axes: Array,  # (d, d) rows
+    tolerance: float,  # spreads that differ by less cannot be told apart
+) -> Array:  # (d, d)
+    """The axes, with those of coinciding spreads chosen by the points and not by rounding.
+
+    Any turn of such axes among themselves is as good.  The first of them is turned towards the first point that lies
+    clearly off the centre in their plane or space, the next towards the first that lies clearly off that axis.
+    """
+    apart = -np.diff(spread) > tolerance
+    if apart.all():
+        return axes
+    chosen = axes.copy()
+    for block in np.split(np.arange(len(spread)), np.flatnonzero(apart) + 1):
+        if len(block) == 1:
+            continue
+        along = centred @ axes[block].T  # (s, g)
+        for i in range(len(block) - 1):
+            lengths = np.linalg.norm(along, axis=1)
+            if lengths.max() <= tolerance:  # nothing but rounding is left to choose by
+                break
+            first = along[np.argmax(lengths > CLEARLY_OFF * lengths.max())]
+            direction = first / np.linalg.norm(first)
+            chosen[block[i]] = direction @ axes[block]
+            along = along - np.outer(along @ direction, direction)
+        else:
+            chosen[block[-1]] = _completing(chosen[block[:-1]], axes[block])
+    return chosen
+
+
+def _completing(some: Array, space: Array) -> Array:  # (g - 1, d), (g, d) -> (d,)
+    """The last axis of a space, on the side that keeps its orientation."""
+    within = some @ space.T  # (g - 1, g), orthonormal
+    last = np.linalg.svd(within)[2][-1]
+    return np.asarray((np.sign(np.linalg.det(np.vstack([within, last]))) * last) @ space)
 
 
 @dataclass(frozen=True)
@@ -112,15 +156,22 @@ def orthonormal_affine(
 
 
 def mean_pairwise_distance(points: Array) -> float:  # (s, d) -> mean over all pairs
-    """Of many points the mean over a sample, the same in whatever order they come: every k-th along the widest axis."""
+    """Of many points the mean over a sample, the same in whatever order they come: every k-th along the widest axis.
+
+    The sample is the same from either end, because the sign of an axis is an accident.
+    """
     if len(points) > 2 * SAMPLE:
         along = np.argsort((points - points.mean(axis=0)) @ frame_of(points).axes[0], kind="stable")
-        points = points[along[np.linspace(0, len(points) - 1, SAMPLE).astype(np.intp)]]
+        half = np.linspace(0, (len(points) - 1) // 2, SAMPLE // 2).astype(np.intp)
+        points = points[along[np.concatenate([half, len(points) - 1 - half])]]
     return float(pdist(points).mean())
 
 
 def farthest_points(points: Array, count: int, first: int = 0) -> IndexArray:  # (s, d) -> (count,)
-    """Indices of points spread over the cloud: each next one farthest from those before, from ``first`` on."""
+    """Indices of points spread over the cloud: each next one farthest from those before, from ``first`` on.
+
+    Of points that are equally far the first is taken.
+    """
     count = min(count, len(points))
     chosen = np.full(count, first, dtype=np.intp)
     columns = np.ascontiguousarray(points.T)
@@ -130,8 +181,14 @@ def farthest_points(points: Array, count: int, first: int = 0) -> IndexArray:  #
         for column in columns:
             square += (column - column[chosen[i - 1]]) ** 2
         np.minimum(distance, square, out=distance)
-        chosen[i] = np.argmax(distance)
+        chosen[i] = np.argmax(distance >= (1 - SAME_DISTANCE) * distance.max())
     return chosen
+
+
+def outermost_point(centred: Array) -> int:  # (s, d)
+    """The point farthest from the centre, whatever order the points come in; the first of those equally far."""
+    squares = np.sum(centred**2, axis=1)
+    return int(np.argmax(squares >= (1 - SAME_DISTANCE) * squares.max()))
 
 
 def regions(points: Array, count: int) -> IndexArray:  # (s, d) -> (s,), which region each point belongs to

@@ -21,13 +21,14 @@ import numpy as np
 from scipy.linalg import sqrtm
 
 from .errors import InvalidSetting
-from .frames import Array, IndexArray
+from .frames import CLEARLY_OFF, COINCIDING, Array, IndexArray, axes_by_rule
 from .rotations import Ending, climb, nearest
 from .spectral import Spectrum
 from .threads import product
 from .together import Together
 
 TOGETHER = 1e-10  # spread of shared landmarks, as a share of their squared distances from the centre: they say nothing
+SYMMETRIC = 1e-6  # a mean cube, as a share of the largest, below which the landmarks lie alike on both sides of an axis
 CANCELLED = 1e-5  # of the squares that a cost is the difference of: a smaller one has lost too many digits
 SCALE_METHODS = ("refined", "closed-form", "pairwise")
 
@@ -239,10 +240,12 @@ def deliver(
 
     Axes are turned so that the third moment of the landmarks along each is positive; where it
     vanishes by symmetry, so that the first landmark off the axis is.  The last axis of a body has
-    no choice: it keeps the hand of the clouds.  ``factors`` are the clouds' sizes, where they are free.
+    no choice: it keeps the hand of the clouds.  Axes of coinciding scales are chosen by the landmarks
+    (:func:`axes_by_rule`).  ``factors`` are the clouds' sizes, where they are free.
     """
     M = M - M.mean(axis=0)
     _, scales, axes = np.linalg.svd(M, full_matrices=False)
+    axes = axes_by_rule(M, scales, axes, COINCIDING * scales[0])
     signs = np.array([_sign(M @ axis) for axis in axes])
     signs[-1] = np.sign(np.linalg.det(axes)) * np.prod(signs[:-1])
     turn = signs[:, None] * axes
@@ -276,6 +279,6 @@ def _sign(along: Array) -> float:
     if size == 0:
         return 1.0
     third = np.mean((along / size) ** 3)
-    if abs(third) > 1e-6:
+    if abs(third) > SYMMETRIC:
         return float(np.sign(third))
-    return float(np.sign(along[np.flatnonzero(np.abs(along) > 1e-6 * size)[0]]))
+    return float(np.sign(along[np.argmax(np.abs(along) > CLEARLY_OFF * size)]))

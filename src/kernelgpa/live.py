@@ -100,8 +100,9 @@ class Live:
     def arrays(self) -> Together:
         """The clouds that take part, over the landmarks in the order of their places."""
         self._resize(len(self._at), len(self._keys))
-        ranks = [used.frame.rank for key in self._keys if (used := self.members[key].used) is not None]
-        arrays = Together(self._weights, self._centred, self._means, np.array(ranks))
+        used = [one for key in self._keys if (one := self.members[key].used) is not None]
+        ranks, resolution = np.array([one.frame.rank for one in used]), max(one.resolution for one in used)
+        arrays = Together(self._weights, self._centred, self._means, ranks, resolution)
         arrays.__dict__["pull"], arrays.__dict__["own"] = self._pull, self._own
         return arrays
 

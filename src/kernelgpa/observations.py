@@ -179,7 +179,8 @@ class Observations:
             weights[cloud.seen, t] = cloud.weights
             centred[t, cloud.seen] = cloud.centred
         means = np.array([cloud.mean for cloud in self.clouds])
-        return Together(weights, centred, means, np.array([cloud.frame.rank for cloud in self.clouds]))
+        ranks = np.array([cloud.frame.rank for cloud in self.clouds])
+        return Together(weights, centred, means, ranks, max(cloud.resolution for cloud in self.clouds))
 
     @property
     def names(self) -> tuple[Name, ...]:

@@ -19,10 +19,11 @@ from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
 from .forms import DenseForm, Form, form_of
-from .frames import SHEET, Array, IndexArray, regions
+from .frames import CLEARLY_OFF, SHEET, Array, BoolArray, IndexArray, regions
 from .gauge import (
     Gauge,
     closed_form_matrix,
@@ -39,8 +40,10 @@ from .threads import product
 from .together import Together
 
 SIMILARITY_ROUNDS = 500
+SETTLED = 1e-12  # relative change of the clouds' sizes that ends the rounds
 MIRROR_THICKNESS = SHEET**2  # squared spread along the thinnest axis, as a share of that along the next
 MANY_MOTIONS = 100_000  # entries of a matrix over all motions, above which few steps go without it
+UNDECIDED = 1e-6  # of the farthest: a cloud that lies on neither side of a division
 MIRROR_RATIO = 0.5  # how much better a mirror image must fit to be called one
 
 
@@ -91,8 +94,10 @@ def torn_apart(observations: Observations) -> tuple[IndexArray, IndexArray]:
     weak = spectrum.vectors[:, rank]
     said = [functions @ np.linalg.lstsq(functions[c.seen], weak[c.seen], rcond=1e-6)[0] for c in observations.clouds]
     off = np.array(said) - np.mean(said, axis=0)
-    side = np.linalg.svd(off, full_matrices=False)[0][:, 0] > 0
-    return np.flatnonzero(side == side[0]), np.flatnonzero(side != side[0])
+    along = np.linalg.svd(off, full_matrices=False)[0][:, 0]
+    along *= np.sign(along[np.argmax(np.abs(along) > CLEARLY_OFF * np.abs(along).max())])
+    other = along < -UNDECIDED * np.abs(along).max()  # a cloud in the middle stays with the first group
+    return np.flatnonzero(~other), np.flatnonzero(other)
 
 
 @dataclass(frozen=True)
@@ -120,13 +125,8 @@ def hands(spectrum: Spectrum, observations: Observations) -> Hands:
     pulls = moments.cross @ A  # (n, d, d)
     placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
     own = np.trace(observations.together.moments, axis1=1, axis2=2)
-    strength = np.linalg.svd(pulls, compute_uv=False) / (np.sqrt(own) * np.sqrt(placed))[:, None]
-    together = strength.sum(axis=1)
-    # costs as shares of a cloud's own, with its size free: a mirror image of another size is one too
-    reflected_cost = 1 - together**2
-    rotated_cost = 1 - (together - 2 * strength[:, -1]) ** 2
-    decided = reflected_cost <= MIRROR_RATIO * rotated_cost
-    thick = strength[:, -1] >= MIRROR_THICKNESS * strength[:, -2]
+    decided, thick = _reflection_decides(pulls, own, placed, np.count_nonzero(observations.together.weights, axis=0))
+    decided &= observations.together.ranks == dimension  # a flat cloud is its own mirror image
     hand = np.where(decided, np.linalg.slogdet(pulls)[0], 0)
     voters = hand[decided & thick] if (decided & thick).any() else hand[decided]
     if not len(voters):
@@ -140,11 +140,35 @@ def mirrored_onto(cloud: Cloud, places: Array) -> bool:  # (s, d)
     share = cloud.weights / cloud.weights.sum()
     target = places - share @ places
     pull = target.T @ (cloud.weights[:, None] * cloud.centred)
-    own, placed = (float(np.sum(cloud.weights[:, None] * one**2)) for one in (cloud.centred, target))
-    strength = np.linalg.svd(pull, compute_uv=False) / np.sqrt(own * placed)
-    reflected, rotated = 1 - strength.sum() ** 2, 1 - (strength.sum() - 2 * strength[-1]) ** 2
-    thick = strength[-1] >= MIRROR_THICKNESS * strength[-2]
-    return bool(np.linalg.det(pull) < 0 and reflected <= MIRROR_RATIO * rotated and thick)
+    own, placed = (np.sum(cloud.weights[:, None] * one**2) for one in (cloud.centred, target))
+    decided, thick = _reflection_decides(pull, own, placed, len(cloud.seen))
+    return bool(np.linalg.det(pull) < 0 and decided and thick and cloud.frame.rank == len(pull))
+
+
+def _reflection_decides(
+    pulls: Array,  # (..., d, d) cross-covariances of clouds and the places they are fitted to
+    own: npt.ArrayLike,  # (...,) squared sizes of the clouds
+    placed: npt.ArrayLike,  # (...,) and of those places
+    counts: npt.ArrayLike,  # (...,) points
+) -> tuple[BoolArray, BoolArray]:
+    """Whether turning a cloud over makes a decisive difference to its fit, and whether the cloud is thick.
+
+    With the singular values s_1 >= ... >= s_d of the normalised cross-covariance and S their sum, the better of a
+    rotation and a reflection leaves the share 1 - S^2 of a cloud (its size is free), and the other one more by
+
+        S^2 - (S - 2 s_d)^2 = 4 s_d (S - s_d).
+
+    Sums over m points are known to m eps, so 1 - S^2 and this gain are known to a few d m eps.  Of a flat cloud both
+    are nothing but rounding; the gain decides only where it exceeds the cost by more than rounding can.
+    """
+    own, placed = np.asarray(own), np.asarray(placed)
+    s = np.linalg.svd(pulls, compute_uv=False) / (np.sqrt(own) * np.sqrt(placed))[..., None]
+    total, thinnest = s.sum(axis=-1), s[..., -1]
+    gain = 4 * thinnest * (total - thinnest)
+    cost = 1 - total**2
+    rounding = 8 * pulls.shape[-1] * np.finfo(np.float64).eps * np.asarray(counts)
+    decided = (1 - MIRROR_RATIO) * cost + rounding < MIRROR_RATIO * gain  # cost < MIRROR_RATIO * (cost + gain)
+    return np.asarray(decided), np.asarray(thinnest >= MIRROR_THICKNESS * s[..., -2])
 
 
 class RigidSystem:
@@ -253,9 +277,9 @@ def similarity_registration(observations: Observations, start: Array) -> tuple[G
         end = climb(system.resized(factors), rotations)
         rotations, iterations = end.rotations, iterations + end.iterations
         renewed = _best_factors(system, rotations, size)
-        change = np.abs(renewed - factors).max()
+        change = np.abs(renewed / factors - 1).max()
         factors = renewed
-        if change < 1e-12:
+        if change < SETTLED:
             ending = end.ending
             break
     M = system.map_of(factors[:, None, None] * rotations)

@@ -162,10 +162,11 @@ def _newton_step(operator: Operator, rotations: Array, image: Array, gradient: A
     """
     step = _newton_direction(operator, rotations, image, gradient)
     value = float(np.vdot(rotations, image))
+    rounding = 4 * np.finfo(np.float64).eps * np.sqrt(image.size) * abs(value)  # of a sum of so many products
     for share in SHARES if step.any() else ():
         moved = nearest(rotations @ exponential(share * step))
         moved_image = operator(moved)
-        if np.vdot(moved, moved_image) >= value - 1e-15 * abs(value):
+        if np.vdot(moved, moved_image) >= value - rounding:
             return moved, moved_image
     return None
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import DegenerateCloud, InvalidObservations, KernelGPAWarning
-from .frames import IndexArray
+from .frames import ROUNDING, IndexArray
 from .names import Name
-from .observations import Observations
+from .observations import Cloud, Observations
 from .rigid import Hands, Start, affine_start, hands
 from .ties import require_tied
 
@@ -145,15 +145,27 @@ def _heap_messages(observations: Observations) -> list[str]:
     """Unseen points that were written as zeros or as -9999 lie in one place."""
     messages = []
     for cloud in observations.clouds:
-        if np.unique(cloud.points[:, 0], return_counts=True)[1].max() < HEAP:  # nothing in one place, found fast
-            continue
-        places, counts = np.unique(cloud.points, axis=0, return_counts=True)
-        if counts.max() >= HEAP:
+        heap = _largest_heap(cloud)
+        if len(heap):
             messages.append(
-                f"cloud {cloud.name!r}: {counts.max()} landmarks lie in one place, {places[counts.argmax()]}; if they "
+                f"cloud {cloud.name!r}: {len(heap)} landmarks lie in one place, {cloud.points[heap[0]]}; if they "
                 "were not seen, give NaN"
             )
     return messages
+
+
+def _largest_heap(cloud: Cloud) -> IndexArray:
+    """The points, if HEAP or more, that lie in one place up to what turning the data may have rounded."""
+    apart = ROUNDING * cloud.points.shape[1] * cloud.resolution
+    along = np.sort(cloud.points[:, 0])
+    if not np.any(along[HEAP - 1 :] - along[: len(along) - HEAP + 1] <= apart):  # nothing in one place, found fast
+        return np.zeros(0, dtype=np.intp)
+    heaps = [np.arange(len(cloud.points))]
+    for along in cloud.points.T:
+        orders = [some[np.argsort(along[some], kind="stable")] for some in heaps]
+        runs = [run for order in orders for run in np.split(order, np.flatnonzero(np.diff(along[order]) > apart) + 1)]
+        heaps = [run for run in runs if len(run) >= HEAP]
+    return np.sort(max(heaps, key=len)) if heaps else np.zeros(0, dtype=np.intp)
 
 
 def _size_messages(scene: Scene) -> list[str]:

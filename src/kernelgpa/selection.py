@@ -32,6 +32,8 @@ from .validation import CrossValidation, Folds, cross_validate, require_estimato
 
 __all__ = ["CrossValidation", "Folds", "Trial", "Tuning", "cross_validate", "tune"]
 
+TIE = 1e-9  # scores that differ by less, as a share, are the same
+EXACT = 1e-10  # of a cloud's size: an error below this is rounding
 FAR = 3.0  # times the median distance of the clouds from the map after rigid motions: longer residuals count alike
 
 
@@ -54,10 +56,11 @@ class Tuning:
 
     best: GPA
     trials: list[Trial] = field(repr=False)
+    rounding: float = 0.0  # scores below this cannot be told apart
 
     @property
     def best_trial(self) -> Trial:
-        return min(self.trials, key=lambda trial: trial.sensor_rms)
+        return self.trials[_best(self.trials, self.rounding)]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -118,12 +121,13 @@ def tune(
     with blas_threads_for(len(observations.landmarks)):
         scene = open_scene(observations, any(base.sizes_differ for base, _ in searches))
         tested = tested_folds(folds, scene)
+        rounding = EXACT * float(np.median([cloud.frame.size for cloud in scene.core.clouds]))
         limit = _far(scene) if any(_robust(*search) for search in searches) else None
         trials: list[tuple[GPA, Trial]] = []
         waiting = [(base, settings) for base, values in searches for settings in _combinations(values)]
         for round_ in range(int(rounds) + 1):
             if round_:
-                base, best = min(trials, key=lambda pair: pair[1].sensor_rms)
+                base, best = trials[_best([trial for _, trial in trials], rounding)]
                 tried = [trial.settings for other, trial in trials if other is base]
                 waiting = [(base, settings) for settings in _between(base, best.settings, tried)]
             total = len(trials) + len(waiting)
@@ -133,7 +137,7 @@ def tune(
                 trials.append((base, trial))
                 if progress is not None:
                     progress(len(trials), total, trial)
-        base, best = min(trials, key=lambda pair: pair[1].sensor_rms)
+        base, best = trials[_best([trial for _, trial in trials], rounding)]
         if not np.isfinite(best.sensor_rms):
             raise InvalidSetting(
                 "no setting of the grid has a finite score; "
@@ -141,7 +145,13 @@ def tune(
             )
         fitted = clone(base).set_params(**best.settings)
         fitted.fit_scene(scene, fitted.prepare(scene))
-    return Tuning(fitted, [trial for _, trial in trials])
+    return Tuning(fitted, [trial for _, trial in trials], rounding)
+
+
+def _best(trials: Sequence[Trial], rounding: float) -> int:
+    """The first of the trials whose score cannot be told from the best."""
+    scores = np.array([trial.sensor_rms for trial in trials])
+    return int(np.argmax(scores <= max(rounding, (1 + TIE) * scores.min())))
 
 
 def _robust(base: GPA, values: Mapping[str, Sequence[Any]]) -> bool:

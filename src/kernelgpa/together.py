@@ -18,6 +18,7 @@ class Together:
     centred: Array  # (n, m, d) points less the centre of weight of their cloud
     means: Array  # (n, d) the centres of weight
     ranks: IndexArray  # (n,) dimensions that each cloud spans
+    resolution: float = 0.0  # the coarsest spacing of the numbers that the points were given in
 
     @property
     def rank(self) -> int:
@@ -48,7 +49,7 @@ class Together:
         weights, centred = self.weights[landmarks], self.centred[:, landmarks]
         moved = np.einsum("mn,nmd->nd", weights, centred) / weights.sum(axis=0)[:, None]
         centred -= moved[:, None] * (weights.T > 0)[:, :, None]
-        return Together(weights, centred, self.means + moved, self.ranks)
+        return Together(weights, centred, self.means + moved, self.ranks, self.resolution)
 
     @cached_property
     def moments(self) -> Array:  # (n, d, d)

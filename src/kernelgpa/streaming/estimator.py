@@ -38,6 +38,7 @@ from .motions import SURPRISING, Measured, checked, contradicted, measured_of, w
 from .solved import Solved, determines_motion, moved_onto, reduced_of, refitted, with_lonely
 from .trust import pose_trust
 
+STILL = 1e-9  # of the map's size: motions below this are rounding
 UNUSUAL = 5.0  # times the usual motion of the map that is an event
 REMEMBERED = 50  # updates, from which the usual is known
 FEWEST = 5  # of them before anything is unusual
@@ -319,7 +320,8 @@ class StreamingGPA(Known):
         self._warps = dict(solved.warps)
         if not np.isnan(moved):
             usual = float(np.median(self._usual)) if len(self._usual) >= FEWEST else np.inf
-            if moved > UNUSUAL * usual:
+            rounding = STILL * float(solved.scales[0]) / np.sqrt(len(solved.map))
+            if moved > UNUSUAL * max(usual, rounding):
                 events.append(
                     f"the map moved by {moved:.3g}, {moved / usual:.0f} times the usual: a loop was closed, or clouds "
                     "that held it went"

@@ -27,6 +27,7 @@ from ..kernels import Kernel, gram_gradient, gram_sum, neighbours
 from ..observations import Cloud
 from ..threads import in_threads
 
+LAST_DIGITS = 1e-12  # of the largest entry of Q_t, or of what it is the difference of: smaller ones are rounding
 BATCH_ENTRIES = 4_000_000  # kernel entries at a time: 32 MB
 
 
@@ -206,7 +207,7 @@ class ReducedCloud(Protocol):
     weights: Array  # (s,)
 
     @property
-    def yardstick(self) -> float: ...  # entries of Q_t below rounding of this are none
+    def rounding(self) -> float: ...  # entries of Q_t below this are none
     @property
     def missed(self) -> float: ...  # root mean square of what its features cannot follow, a unit of energy; 0: nothing
     @property

@@ -30,11 +30,12 @@ from ..memory import made_symmetric, room
 from ..observations import Cloud
 from ..sparse import factorised
 from ..threads import product
-from .base import KernelPart, SparseKernel, Warp, fitted_warp
+from .base import LAST_DIGITS, KernelPart, SparseKernel, Warp, fitted_warp
 
 KEPT = 500  # points up to which a cloud's kernel matrix is kept: beyond, new memory costs more than it saves
 LOST = 1e-5  # error of a warp, as a share of its cloud, that is too much
 ROWS = 500  # of Q_t, or points, at a time
+SAFELY = 1e3  # times a sample of rounding errors that none of them reaches
 
 
 class DualCloud(ABC):
@@ -60,13 +61,17 @@ class DualCloud(ABC):
 
     def _require_exact(self) -> None:
         """H annihilates affine functions; what rounding leaves of them, the warp adds to every point."""
-        left = np.abs(self.apply(self._T.columns)).max()
-        lost = float(left * np.sqrt(len(self.weights)) / self._smoothing)
+        self._left = float(np.abs(self.apply(self._T.columns)).max())
+        lost = self._left * np.sqrt(len(self.weights)) / self._smoothing
         if lost > LOST:
             raise NumericalFailure(
                 f"cloud {self._cloud.name!r}: rounding leaves an error of {lost:.1g} in its warp at smoothing "
                 f"{self._smoothing:g}; raise smoothing or lower bandwidth"
             )
+
+    def _rounding_of(self, largest: float) -> float:
+        """Below this an entry of Q_t is rounding: what is left of Q_t T = 0 shows how much A^-1 was amplified."""
+        return max(LAST_DIGITS * largest, SAFELY * self._left)
 
     @property
     def seen(self) -> IndexArray:
@@ -137,10 +142,11 @@ class DenseCloud(DualCloud):
         lower = _factorise(prepared.gram(), smoothing / weights, prepared.cloud)
         G = self._settle_affine(dpotrs(lower, self._T.columns, lower=True)[0])
         inverse = _inverse(lower, prepared.cloud)
-        self.yardstick = smoothing * float(np.diagonal(inverse).max())
+        largest = smoothing * float(np.diagonal(inverse).max())
         down_dated = dsyrk(-smoothing, G, smoothing, inverse, lower=True, overwrite_c=True)
         self._form = made_symmetric(down_dated).T  # (s, s), Q_t = mu H_t
         self._require_exact()
+        self.rounding = self._rounding_of(largest)
 
     def form(self) -> Array:
         return self._form
@@ -188,8 +194,8 @@ class SparseCloud(DualCloud):
         self._require_exact()
 
     @cached_property
-    def yardstick(self) -> float:
-        return self._smoothing * float(self._inverse_diagonal.max())
+    def rounding(self) -> float:
+        return self._rounding_of(self._smoothing * float(self._inverse_diagonal.max()))
 
     @cached_property
     def _inverse_diagonal(self) -> Array:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InvalidSetting
-from ..frames import Array, farthest_points, mean_pairwise_distance
+from ..frames import Array, farthest_points, mean_pairwise_distance, outermost_point
 from ..kernels import KERNELS, Kernel, gram, neighbours
 from ..observations import Cloud
 from .base import KernelPart, PreparedCloud
@@ -48,8 +48,7 @@ class KernelFamily:
                 _require_positive(self.kernel, gram(self.kernel, some, some, sigma), cloud)
             sparse = neighbours(self.kernel, unit, sigma) is not None
             return PreparedSparse(cloud, part) if sparse else PreparedDense(cloud, part)
-        outermost = int(np.argmax(np.sum(unit**2, axis=1)))  # the same in whatever order the landmarks come
-        centres = unit[farthest_points(unit, self.inducing, outermost)]
+        centres = unit[farthest_points(unit, self.inducing, outermost_point(unit))]
         if not self.kernel.against and self.kernel not in KERNELS.values():
             _require_positive(self.kernel, gram(self.kernel, centres, centres, sigma), cloud)
         return PreparedThin(cloud, energy_features(self.kernel, centres, sigma))

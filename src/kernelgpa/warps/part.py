@@ -21,8 +21,6 @@ from ..errors import NumericalFailure
 from ..frames import Array, IndexArray
 from .base import ReducedCloud
 
-INDISPENSABLE = 1e-12  # of the yardstick: a diagonal entry of Q_t below is rounding
-
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -50,7 +48,7 @@ def leave_out(reduced: ReducedCloud, rows: IndexArray) -> LeftOut:
     staying[rows] = False
     kept = np.flatnonzero(staying)
     lower, info = dpotrf(Q_B[:, rows], lower=True)
-    if info or np.any(np.diag(lower) ** 2 <= INDISPENSABLE * reduced.yardstick):
+    if info or np.any(np.diag(lower) ** 2 <= reduced.rounding):
         raise NumericalFailure(
             "what a fold leaves of a cloud does not determine its warp; use more folds, or raise smoothing"
         )
@@ -64,7 +62,7 @@ def leave_one_out(reduced: ReducedCloud, targets: Array) -> Array:  # (s, d) -> 
     NaN for an observation that its warp cannot do without, such as each of the d + 1 landmarks of an affine one.
     """
     own = reduced.diagonal()
-    sure = own > INDISPENSABLE * reduced.yardstick
+    sure = own > reduced.rounding
     residuals = np.full_like(targets, np.nan)
     residuals[sure] = reduced.apply(targets)[sure] / own[sure, None]
     return residuals

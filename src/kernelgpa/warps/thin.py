@@ -29,7 +29,7 @@ from ..kernels import Kernel, gram
 from ..memory import room
 from ..observations import Cloud
 from ..threads import in_threads, product, subtract_product
-from .base import Factor, KernelPart, Warp, fitted_warp
+from .base import LAST_DIGITS, Factor, KernelPart, Warp, fitted_warp
 
 ROWS = 2000  # points at a time whose features are computed
 
@@ -106,7 +106,7 @@ class ThinCloud:
 
     def __init__(self, prepared: PreparedThin, penalty: float, weights: Array) -> None:
         self._cloud, self._features, self.weights = prepared.cloud, prepared.features, weights
-        self.yardstick = float(weights.max())
+        self.rounding = LAST_DIGITS * float(weights.max())
         root = np.sqrt(weights)[:, None]
         affine = orthonormal_affine(prepared.unit, weights, prepared.cloud.frame.rank)
         self._affine = affine.coefficients
