@@ -176,7 +176,7 @@ def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension,
     m, modes = 120, 12
     observations = weighted_scene(4, m, dimension, hidden)
     clouds = [reduce(FAMILIES[name], cloud) for cloud in observations.clouds]
-    density, top = metric_of(observations.together)
+    density, top, _ = metric_of(observations.together)
     assert_allclose(density, observations.weights.sum(axis=0) / observations.counts, rtol=10 * EPS)
     spectrum = solve_with(clouds, m, dimension, modes, solver, density, top)
     Q, X, root = total_form(clouds, m), spectrum.vectors, np.sqrt(density)

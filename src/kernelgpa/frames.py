@@ -44,6 +44,11 @@ class Frame:
         return (points - self.centre) / self.size
 
     @property
+    def thinness(self) -> float:
+        """The least spread as a share of the largest, among the dimensions that are spanned."""
+        return float(self.spread[self.rank - 1] / self.spread[0]) if self.rank else 1.0
+
+    @property
     def firm(self) -> int:
         """The dimensions in which the cloud is thick enough to say how a warp stretches space.
 

@@ -102,7 +102,8 @@ class Live:
         self._resize(len(self._at), len(self._keys))
         used = [one for key in self._keys if (one := self.members[key].used) is not None]
         ranks, resolution = np.array([one.frame.rank for one in used]), max(one.resolution for one in used)
-        arrays = Together(self._weights, self._centred, self._means, ranks, resolution)
+        thinness = min(one.frame.thinness for one in used)
+        arrays = Together(self._weights, self._centred, self._means, ranks, resolution, thinness)
         arrays.__dict__["pull"], arrays.__dict__["own"] = self._pull, self._own
         return arrays
 

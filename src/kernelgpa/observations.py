@@ -180,7 +180,8 @@ class Observations:
             centred[t, cloud.seen] = cloud.centred
         means = np.array([cloud.mean for cloud in self.clouds])
         ranks = np.array([cloud.frame.rank for cloud in self.clouds])
-        return Together(weights, centred, means, ranks, max(cloud.resolution for cloud in self.clouds))
+        resolution = max(cloud.resolution for cloud in self.clouds)
+        return Together(weights, centred, means, ranks, resolution, min(cloud.frame.thinness for cloud in self.clouds))
 
     @property
     def names(self) -> tuple[Name, ...]:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
 from .forms import DenseForm, Form, form_of
-from .frames import CLEARLY_OFF, SHEET, Array, BoolArray, IndexArray, regions
+from .frames import CLEARLY_OFF, SHEET, THIN, Array, BoolArray, IndexArray, regions
 from .gauge import (
     Gauge,
     closed_form_matrix,
@@ -69,14 +69,17 @@ def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
 def affine_form(together: Together) -> Form:
     """What affine warps leave of the cost, for all clouds at once.
 
-    W_t [P_t, 1] is made orthonormal by the second moments of each cloud.  They know a thin cloud to the square of its
-    thinness only, which is enough for a start.
+    W_t^(1/2) P_t is made orthonormal by the second moments of each cloud.  They know a thin cloud to the square of its
+    thinness only, so there it is done once more, with what the first time left.
     """
     squares, axes = np.linalg.eigh(together.moments)  # ascending
     n, m, d = together.centred.shape
     spanned = np.arange(d) >= d - together.ranks[:, None]  # a flat cloud has fewer directions
     shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
     slopes = together.centred @ (axes * shrink[:, None, :])  # (n, m, d)
+    if together.thinness < THIN:
+        left, turns = np.linalg.eigh(np.swapaxes(slopes, 1, 2) @ (slopes * together.weights.T[:, :, None]))
+        slopes = slopes @ (turns / np.sqrt(np.where(left > 0.5, left, np.inf))[:, None, :])
     constants = np.broadcast_to(1 / np.sqrt(together.mass)[:, None, None], (n, m, 1))
     basis = np.concatenate([slopes, constants], axis=2) * together.weights.T[:, :, None]
     return form_of(together.weights.sum(axis=1), np.swapaxes(basis, 0, 1).reshape(m, n * (d + 1)))

@@ -71,6 +71,7 @@ class Spectrum:
     dimension: int
     solver: str
     space: Array | None = None  # (m, ...) from which the spectrum of nearly the same form is soon found
+    thinness: float = 1.0  # of the thinnest cloud
 
     @property
     def gap(self) -> float:
@@ -84,8 +85,11 @@ class Spectrum:
 
     @property
     def rounding(self) -> float:
-        """Eigenvalues closer than this cannot be told apart."""
-        return 200 * np.finfo(np.float64).eps * self.top
+        """Eigenvalues closer than this cannot be told apart.
+
+        The affine functions of a thin cloud, and with them Q_t, are known to rounding over its thinness.
+        """
+        return 200 * np.finfo(np.float64).eps * self.top / self.thinness
 
 
 def smallest(
@@ -94,10 +98,24 @@ def smallest(
     modes: int,  # k eigenvectors, at least d
     density: Array | None = None,  # (m,) D; None: all 1
     top: float | None = None,  # a bound on the largest eigenvalue; None: the trace
+    thinness: float = 1.0,  # of the thinnest cloud
     values_only: bool = False,  # the vectors need not be better than the values ask for
     begun: Array | None = None,  # (m, ...) vectors near those at the bottom, where some are known
 ) -> Spectrum:
     """The k bottom eigenvectors and k + 1 eigenvalues of the total form."""
+    found = _smallest(form, dimension, modes, density, top, values_only, begun)
+    return replace(found, thinness=thinness)
+
+
+def _smallest(
+    form: Form,
+    dimension: int,
+    modes: int,
+    density: Array | None,
+    top: float | None,
+    values_only: bool,
+    begun: Array | None = None,
+) -> Spectrum:
     m = form.landmarks
     uniform = density is None or bool(np.all(density == 1.0))
     shrink = np.ones(m) if density is None else 1 / np.sqrt(density)  # D^(-1/2)
@@ -110,7 +128,7 @@ def smallest(
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "dense: LAPACK, partial")
     if isinstance(scaled, ThinForm) and scaled.stand_in is not None:
         stand_in = scaled.stand_in
-        roughly = smallest(replace(stand_in, factors=np.ones(m)), dimension, wanted + 2, density, top)
+        roughly = _smallest(replace(stand_in, factors=np.ones(m)), dimension, wanted + 2, density, top, False)
         shift = np.full(m, max(float(roughly.values[0]), SHIFT * top))
         precondition = stand_in.inverse(1.0, shift, np.zeros((m, 0)), lifted)
         values, vectors = _preconditioned(
@@ -118,7 +136,7 @@ def smallest(
         )
         return Spectrum(values, shrink[:, None] * vectors[:, :modes], top, dimension, "thin: LOBPCG")
     if isinstance(scaled, SumForm) and 5 * wanted >= m:  # too few landmarks for a block method
-        return smallest(DenseForm(form.apply(np.eye(m))), dimension, modes, density, top, values_only)
+        return _smallest(DenseForm(form.apply(np.eye(m))), dimension, modes, density, top, values_only)
     if isinstance(scaled, SumForm):
         precondition = scaled.precondition(1.0, np.zeros(m))
         random = np.random.default_rng(SEED).standard_normal((m, wanted))
@@ -147,10 +165,10 @@ def _bottom_of(matrix: Array, wanted: int) -> tuple[Array, Array]:
         return values[:wanted], vectors[:, :wanted]
 
 
-def metric_of(together: Together) -> tuple[Array, float]:
-    """D, and the bound n on the eigenvalues in its metric, for the clouds that a form was made of."""
+def metric_of(together: Together) -> tuple[Array, float, float]:
+    """D, the bound n on the eigenvalues in its metric, and the thinness of the clouds that a form was made of."""
     counts = together.counts
-    return together.weights.sum(axis=1) / counts, float(counts.max())
+    return together.weights.sum(axis=1) / counts, float(counts.max()), together.thinness
 
 
 def factorisation(together: Together, form: Form) -> Spectrum:

@@ -19,6 +19,7 @@ class Together:
     means: Array  # (n, d) the centres of weight
     ranks: IndexArray  # (n,) dimensions that each cloud spans
     resolution: float = 0.0  # the coarsest spacing of the numbers that the points were given in
+    thinness: float = 1.0  # of the thinnest cloud: its least spread as a share of its largest; flat ones do not count
 
     @property
     def rank(self) -> int:
@@ -49,7 +50,7 @@ class Together:
         weights, centred = self.weights[landmarks], self.centred[:, landmarks]
         moved = np.einsum("mn,nmd->nd", weights, centred) / weights.sum(axis=0)[:, None]
         centred -= moved[:, None] * (weights.T > 0)[:, :, None]
-        return Together(weights, centred, self.means + moved, self.ranks, self.resolution)
+        return Together(weights, centred, self.means + moved, self.ranks, self.resolution, self.thinness)
 
     @cached_property
     def moments(self) -> Array:  # (n, d, d)
