@@ -5,13 +5,25 @@ READY := .venv/.ready
 # two test processes on two cores: more threads each would only wait for one another
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-all test-portable test-pythons check bench clean
 
 demo: $(READY)
 	$(BIN)/kernelgpa demo
 
 test: $(READY)
+	$(SINGLE) $(BIN)/python -m pytest -n 2 -m 'not slow'
+	@echo "The slow tests were left out; make test-all runs them too."
+
+test-all: $(READY)
 	$(SINGLE) $(BIN)/python -m pytest -n 2
+
+# the numerical tests on the BLAS kernels of other processors, and with two BLAS threads
+test-portable: $(READY)
+	$(BIN)/python tests/portable.py
+
+# make test-pythons PYTHONS="3.12 3.13" runs only these; each must be on the path
+test-pythons: $(READY)
+	$(BIN)/nox $(if $(PYTHONS),--pythons $(PYTHONS))
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -30,4 +42,4 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf kernelgpa-demo .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf kernelgpa-demo .venv .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

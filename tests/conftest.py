@@ -1,8 +1,9 @@
-"""Scenes that every test can use, and Hypothesis in a repeatable mode."""
+"""Scenes that every test can use, Hypothesis in a repeatable mode, and which tests are numerical."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -11,6 +12,45 @@ from hypothesis import HealthCheck, settings
 
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from kernelgpa.cli import main
+from portable import other_than_requested
+
+# files whose results depend on rounding, and which therefore also run on the kernels of other processors;
+# test_trust is left out: it mostly compares averages over random scenes, and would add a sixth to the time
+NUMERICAL = {
+    "test_degenerate",
+    "test_diagnosis",
+    "test_estimators",
+    "test_invariance",
+    "test_inverse",
+    "test_kernels",
+    "test_large",
+    "test_metrics",
+    "test_optimality",
+    "test_paper_form",
+    "test_part",
+    "test_posegraph",
+    "test_rotations",
+    "test_selection",
+    "test_sparse",
+    "test_spectral",
+    "test_streaming",
+    "test_ties",
+    "test_warps",
+}
+
+
+def pytest_configure():
+    if complaint := other_than_requested():
+        raise pytest.UsageError(complaint)
+    if renamed := NUMERICAL - {path.stem for path in Path(__file__).parent.glob("test_*.py")}:
+        raise pytest.UsageError(f"NUMERICAL in tests/conftest.py lists files that do not exist: {', '.join(renamed)}")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.module.__name__ in NUMERICAL:
+            item.add_marker(pytest.mark.numerical)
+
 
 matplotlib.use("Agg")
 settings.register_profile(

@@ -14,6 +14,6 @@ def load(name):
     """The arrays of ``shared/name``; the test skips where the folder is absent."""
     path = SHARED / name
     if not path.exists():
-        pytest.skip(f"{name} is not beside this checkout; the plain formulas in this folder guard the same everywhere")
+        pytest.skip(f"{name} is not beside this checkout")
     with np.load(path) as arrays:
         return {key: arrays[key] for key in arrays}

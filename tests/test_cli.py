@@ -387,6 +387,7 @@ def limited(size):
     return limit
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the size of files as Linux does")
 @pytest.mark.parametrize("size", [0, 10_000, 1_000_000])
 def test_a_full_disk_is_one_line_and_leaves_the_old_result(scans, tmp_path, size):

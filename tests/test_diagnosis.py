@@ -204,6 +204,7 @@ def test_exact_copies_are_certain():
     assert np.all(known.radius(points[0], 0) < 1e-6)
 
 
+@pytest.mark.slow
 def test_covariances_of_map_and_poses_are_those_of_many_runs(dimension):
     """Rigid copies with noise: the covariances against the scatter of maps and poses over 60 draws of the noise."""
     rng = np.random.default_rng(0)

@@ -26,6 +26,7 @@ def fewer_settings(monkeypatch):
     monkeypatch.setattr(scoring, "THIN_PLATE", {"smoothing": [1.0]})
 
 
+@pytest.mark.slow
 def test_liver_orders_the_methods_as_the_paper_does(monkeypatch):
     if deformation() != "arap":
         pytest.skip(
@@ -51,6 +52,7 @@ def test_liver_orders_the_methods_as_the_paper_does(monkeypatch):
     assert set(outcome.figures) == {"trajectories", "extrapolation"}
 
 
+@pytest.mark.slow
 def test_face_kernels_do_several_times_better_than_the_others():
     outcome = face.run(quick=True, seed=0)
     table = outcome.tables[0]
@@ -69,6 +71,7 @@ def test_face_kernels_do_several_times_better_than_the_others():
     assert better >= set(ratios) - {"mouth open"}  # which a crease decides, and the settings that are tried
 
 
+@pytest.mark.slow
 def test_ct_the_true_order_and_the_gain_of_robust_fitting():
     table = ct.run(quick=True, seed=0).tables[0]
     for count in (3, 4, 5, 6):
@@ -79,6 +82,7 @@ def test_ct_the_true_order_and_the_gain_of_robust_fitting():
         assert wrong["tuned"] < 0.6 * min(wrong[column] for column in PAPER)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_tables(monkeypatch):
     monkeypatch.setattr(ct, "FEWER", {3: 30, 5: 30})
     first, again, other = (ct.run(quick=True, seed=seed).tables[0].to_csv() for seed in (0, 0, 1))
@@ -166,6 +170,7 @@ def test_the_chin_is_hidden_and_moves():
     assert moved[list(faces.expressions).index("mouth open")] > 5
 
 
+@pytest.mark.slow
 def test_what_a_user_put_beside_a_page_is_not_replaced(tmp_path, monkeypatch):
     monkeypatch.setattr(ct, "FEWER", {3: 30, 5: 30})
     reproduce(["ct"], tmp_path / "out", quick=True)

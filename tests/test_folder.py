@@ -222,6 +222,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="folders are exchanged in one step on Linux")
 @pytest.mark.parametrize("moment", np.linspace(0.01, 0.6, 6))
 def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_path, monkeypatch):

@@ -28,6 +28,7 @@ print(1024 * int(next(line.split()[1] for line in status if line.startswith('VmH
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc, which Linux has")
 @pytest.mark.parametrize(
     ("arguments", "path"),

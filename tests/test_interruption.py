@@ -55,6 +55,7 @@ def in_session(session: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to_all", [True, False], ids=["a terminal's Ctrl-C", "a signal to the program alone"])
 @pytest.mark.parametrize("work", WORK)
 def test_an_interrupt_ends_everything(work, to_all):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.linalg import orthogonal_procrustes
 
+from authors_results import authors_results
 from conftest import scene
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA, metrics
 from kernelgpa.frames import farthest_points
-from plain_formulas import paper_map
+from plain_formulas import gaussian, kernel_cost, paper_map, published_kernel_cost
 from shared_data import load
 
 GOLDEN = {
@@ -24,15 +26,9 @@ OWN = {
 }
 
 
-def authors(dimension):
-    data = load(f"golden/authors_d{dimension}.npz")
-    points = np.where(data["visible"][:, :, None], data["points"], np.nan)
-    return points, data
-
-
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_authors_results_are_reproduced(name, dimension):
-    points, data = authors(dimension)
+    points, data = authors_results(dimension)
     gpa = GOLDEN[name].fit(points)
     assert_allclose(gpa.eigenvalues_[:dimension], data[f"{name}_eigval"][::-1], rtol=1e-7)
     assert_allclose(gpa.scales_, data[f"{name}_mSqrtLambda"][::-1], rtol=1e-7)
@@ -42,14 +38,62 @@ def test_the_authors_results_are_reproduced(name, dimension):
     assert_allclose(gpa.map_ * signs, theirs, rtol=0, atol=tolerance)
     warped = gpa.transform_clouds(data["test"]) * signs
     assert_allclose(warped, data[f"{name}_test"][:, :, ::-1], rtol=0, atol=tolerance)
+    rotations, translations = data[f"{name}_poses"][:, ::-1, :-1], data[f"{name}_poses"][:, ::-1, -1]
+    assert_allclose(gpa.rotations_ * signs[:, None], rotations, rtol=0, atol=1e-7)
+    assert_allclose(gpa.translations_ * signs, translations, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_authors_costs_are_reproduced(name, dimension):
+    points, data = authors_results(dimension)
+    gpa = GOLDEN[name].fit(points)
+    rigid = np.einsum("tij,tmj->tmi", gpa.rotations_, points) + gpa.translations_[:, None]
+    assert_allclose(root_mean_square(gpa.transform_clouds(points) - gpa.map_), data[f"{name}_rsd_ref"][0], rtol=1e-8)
+    assert_allclose(root_mean_square(rigid - gpa.map_), data[f"{name}_rigid_cost"][0], rtol=1e-8)
+
+
+def root_mean_square(residual):  # (n, m, d), NaN where unseen
+    return np.sqrt(np.nanmean(np.sum(residual**2, axis=2)))
+
+
+def test_the_authors_kernel_widths_are_reproduced(dimension):
+    points, data = authors_results(dimension)
+    gpa = GOLDEN["KERNEL"].fit(points)
+    assert_allclose([warp.sigma for warp in gpa.warps_], data["KERNEL_mKernelParams"], rtol=1e-13)
 
 
 def test_the_authors_rigid_optimum_is_reached(dimension):
-    points, data = authors(dimension)
+    points, data = authors_results(dimension)
     gpa = RigidGPA().fit(points)
-    residual = gpa.transform_clouds(points) - gpa.map_
-    cost = np.sqrt(np.nanmean(np.sum(residual**2, axis=2)))
-    assert_allclose(cost, data["RIGID_rsd_ref"][0], rtol=1e-8)
+    assert_allclose(root_mean_square(gpa.transform_clouds(points) - gpa.map_), data["RIGID_rsd_ref"][0], rtol=1e-8)
+    # the program leaves the optimum's frame open: ours is its own, rotated and moved
+    theirs, centre = data["RIGID_map"], data["RIGID_map"].mean(axis=0)
+    rotation, _ = orthogonal_procrustes(theirs - centre, gpa.map_ - gpa.map_.mean(axis=0))
+    assert_allclose(np.linalg.det(rotation), 1.0)
+
+    def in_our_frame(x):
+        return (x - centre) @ rotation + gpa.map_.mean(axis=0)
+
+    # where the cost is smallest it is flat: their last relative change of 1e-12 leaves the map loose by its root
+    tolerance = 1e-6 * np.abs(theirs).max()
+    assert_allclose(in_our_frame(theirs), gpa.map_, rtol=0, atol=tolerance)
+    assert_allclose(in_our_frame(data["RIGID_test"]), gpa.transform_clouds(data["test"]), rtol=0, atol=tolerance)
+    assert_allclose(rotation.T @ data["RIGID_poses"][:, :, :-1], gpa.rotations_, rtol=0, atol=1e-6)
+    assert_allclose(in_our_frame(data["RIGID_poses"][:, :, -1]), gpa.translations_, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("smoothing", [0.05, 1.0])
+def test_the_plain_kernel_cost_is_the_published_one(smoothing, dimension):
+    """Narrow kernels, for which the published form is well conditioned too."""
+    points, _ = scene(n=3, m=30, d=dimension, hidden=0.25, seed=3)
+    for cloud in points:
+        P = cloud[~np.isnan(cloud[:, 0])]
+        K, T = gaussian(P, 0.05), np.column_stack([P, np.ones(len(P))])
+        published = published_kernel_cost(K, T, smoothing)
+        condition = np.linalg.cond(K @ (np.eye(len(P)) - T @ np.linalg.pinv(T)) @ K + smoothing * K)
+        assert condition < 200
+        atol = 10 * condition * np.finfo(float).eps
+        assert_allclose(kernel_cost(K, T, smoothing), published, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("method", OWN)

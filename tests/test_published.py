@@ -166,6 +166,7 @@ def test_a_folder_without_data_says_where_they_are_published(tmp_path):
             published.found_in(folder)
 
 
+@pytest.mark.slow
 def test_the_real_faces_order_the_methods_as_the_paper_does():
     if not (SHARED / "data" / "faces.npz").exists():
         pytest.skip("the real faces are not beside this checkout")

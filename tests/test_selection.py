@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from authors_results import authors_results
 from conftest import random_rotation, scene
 from kernelgpa import (
     TPSGPA,
@@ -34,8 +35,7 @@ every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 
 
 def test_the_authors_cross_validation_error_is_reproduced(dimension):
-    data = load(f"golden/authors_d{dimension}.npz")
-    points = np.where(data["visible"][:, :, None], data["points"], np.nan)
+    points, data = authors_results(dimension)
     model = KernelGPA(bandwidth=0.3, smoothing=0.05, modes="paper")
     result = selection.cross_validate(model, points, folds=10)
     assert_allclose(result.cve, data["KERNEL_cve"][0], rtol=1e-8)

@@ -426,6 +426,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(texts, frames, started, who
     assert_same_folder(tmp_path / "out", whole)
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_moment_goes_on(texts, frames, started, whole, tmp_path):
     for wait in (0.0, 0.02):
         process = started("frames.jsonl", *KEPT)
@@ -439,6 +440,7 @@ def test_a_run_killed_at_any_moment_goes_on(texts, frames, started, whole, tmp_p
     assert_same_folder(tmp_path / "out", whole)
 
 
+@pytest.mark.slow
 def test_standard_input_that_begins_again_goes_on_where_it_was(texts, started, whole, tmp_path):
     process = started("-", *KEPT, stdin=subprocess.PIPE)
     process.stdin.write("".join(texts[:6]))

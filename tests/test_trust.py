@@ -116,6 +116,7 @@ def test_the_papers_map_collapses_where_the_default_does_not_and_only_the_sensor
     assert sensor_rms(paper, scene) > 3 * sensor_rms(sound, scene)
 
 
+@pytest.mark.slow
 @every_scene
 def test_tuning_lands_near_the_best_of_the_grid(hidden, noise):
     scene = liver(hidden, noise)
@@ -172,6 +173,7 @@ def test_known_accuracy_of_observations_improves_the_map():
     assert weighted <= 0.8 * plain
 
 
+@pytest.mark.slow
 @every_scene
 def test_regions_cover_what_they_claim(hidden, noise):
     scene = liver(hidden, noise)
