@@ -35,6 +35,7 @@ NUMERICAL = {
     "test_sparse",
     "test_spectral",
     "test_streaming",
+    "test_threads",
     "test_ties",
     "test_warps",
 }

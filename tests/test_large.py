@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
-from threadpoolctl import threadpool_info
 
 import kernelgpa.forms
 import kernelgpa.ties
@@ -23,31 +20,13 @@ from kernelgpa.frames import SAMPLE, mean_pairwise_distance
 from kernelgpa.iterated import conjugate_gradients
 from kernelgpa.kernels import KERNELS, gram, gram_sum
 from kernelgpa.memory import LEAST, SLAB, made_symmetric, room
-from kernelgpa.threads import SPREAD, in_threads, product, subtract_product
 from kernelgpa.ties import surely_tied, tied_groups
 from kernelgpa.warps import KernelFamily, reduce
 
 EPS = np.finfo(np.float64).eps
 
 
-# -- products, memory, threads --
-
-
-@pytest.mark.parametrize("rows", [7, 300])
-@pytest.mark.parametrize("left", ["C", "F", "slice"])
-@pytest.mark.parametrize("right", ["C", "F"])
-def test_a_product_is_the_product_in_any_order(rows, left, right):
-    rng = np.random.default_rng(0)
-    a = rng.standard_normal((rows, 90))
-    a = a[:, 3:] if left == "slice" else np.asarray(a[:, 3:], order=left)
-    b = np.asarray(rng.standard_normal((87, 60)), order=right)
-    assert (rows * 87 * 60 > SPREAD) == (rows == 300)
-    assert_allclose(product(a, b), a @ b, rtol=0, atol=100 * EPS * 87)
-    assert_allclose(product(a, b[:, 0]), a @ b[:, 0], rtol=0, atol=100 * EPS * 87)
-    c = np.asfortranarray(rng.standard_normal((rows, 60)))
-    expected = c - a @ b
-    subtract_product(c, a, b)
-    assert_allclose(c, expected, rtol=0, atol=100 * EPS * 87)
+# -- memory, kernels --
 
 
 @pytest.mark.parametrize("bytes_", [LEAST // 2, 2 * LEAST, SLAB // 2, 2 * SLAB])
@@ -64,21 +43,6 @@ def test_a_triangle_is_made_symmetric(size):
     A = np.random.default_rng(0).standard_normal((size, size))
     lower = np.tril(A)
     assert np.array_equal(made_symmetric(A.copy()), lower + np.tril(lower, -1).T)
-
-
-def test_fits_side_by_side_leave_the_threads_of_blas_as_they_were():
-    def threads():
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-
-    points, before = scene(n=4, m=40)[0], threads()
-    with ThreadPoolExecutor(4) as pool:
-        maps = list(pool.map(lambda _: KernelGPA().fit(points).map_, range(24)))
-    assert threads() == before
-    assert all(np.array_equal(one, maps[0]) for one in maps)
-
-
-def test_work_in_threads_keeps_its_order():
-    assert in_threads(lambda x: x * x, list(range(20))) == [x * x for x in range(20)]
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -26,7 +26,7 @@ from .registration import GPA, Prediction, Prepared, Solution, Work, results
 from .robust import MOST_ROUNDS, SETTLED, Annealing, consensus, require_loss
 from .scene import Scene
 from .spectral import Spectrum, Uniqueness, metric_of, smallest
-from .threads import jobs, require_jobs
+from .threads import jobs, require_jobs, side_by_side
 from .together import Together
 from .warps import Family, ReducedCloud, Warp
 from .warps.base import sensor_jacobians
@@ -78,11 +78,7 @@ class DeformableGPA(GPA):
 
     def prepare(self, scene: Scene) -> Prepared:
         family = self._within_memory(self.family(), scene)
-        # threads: the work is in BLAS, which lets go of the interpreter
-        tasks = (delayed(family.prepare)(cloud) for cloud in scene.restricted.clouds)
-        return Prepared(
-            family, list(Parallel(n_jobs=jobs(self.n_jobs, len(scene.restricted.clouds)), prefer="threads")(tasks))
-        )
+        return Prepared(family, list(side_by_side(family.prepare, scene.restricted.clouds, self.n_jobs)))
 
     def _within_memory(self, family: Family, scene: Scene) -> Family:
         """The family, or a smaller one where it would take more memory than there is."""
@@ -138,11 +134,9 @@ class DeformableGPA(GPA):
     ) -> Round:
         """One solve with the weights as they stand."""
         smoothing = self.family().smoothing  # which may differ from the one that the clouds were prepared with
-        pairs = zip(prepared.clouds, restricted.clouds, strict=True)
-        tasks = (delayed(one.reduce)(smoothing, cloud.weights) for one, cloud in pairs)
-        count = len(restricted.clouds)
-        done = Parallel(n_jobs=jobs(self.n_jobs, count), prefer="threads", return_as="generator")(tasks)
-        reduced = list(tracked(done, "clouds", count))
+        pairs = list(zip(prepared.clouds, restricted.clouds, strict=True))
+        done = side_by_side(lambda pair: pair[0].reduce(smoothing, pair[1].weights), pairs, self.n_jobs)
+        reduced = list(tracked(done, "clouds", len(pairs)))
         form = accumulate([reduced[t] for t in scene.part], len(restricted.landmarks))
         return Round(restricted, reduced, form, self.solve(restricted.at(scene.part).together, form, start, gamma))
 
@@ -222,8 +216,8 @@ class DeformableGPA(GPA):
         parts = [[_leave_out(cloud, reduced, fold) for fold in out] for cloud, reduced in clouds]
         solves = zip(without(work.form, work.reduced, parts, folds), folds, strict=True)
         tasks = (delayed(self._map_without)(work.core.together, form, fold) for form, fold in solves)
-        side_by_side = Parallel(n_jobs=jobs(n_jobs, len(folds)), prefer="threads", return_as="generator")(tasks)
-        maps = tracked(side_by_side, "folds", len(folds))
+        done = Parallel(n_jobs=jobs(n_jobs, len(folds)), prefer="threads", return_as="generator")(tasks)
+        maps = tracked(done, "folds", len(folds))
         predictions = [Prediction.empty(one, len(clouds), len(fold)) for one, fold in zip(maps, folds, strict=True)]
         for t, cloud in enumerate(work.core.clouds):
             _predict(cloud, work.reduced[t], parts[t], folds, t, predictions)

@@ -29,7 +29,7 @@ from .names import Name
 from .observations import Observations
 from .registration import Solution, results
 from .scene import Scene, open_scene
-from .threads import blas_threads_for
+from .threads import one_blas_thread
 from .warps import ReducedCloud, Warp
 
 BATCH = 50  # clouds that are read and reduced by one task
@@ -172,7 +172,7 @@ def _scene(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
         raise TooLarge(
             f"sums of {m} x {m} take {needed / 1e9:.2f} GB of {free / 1e9:.2f} GB free on a worker; use fewer landmarks"
         )
-    with blas_threads_for(m):
+    with one_blas_thread():
         return _recorded(lambda: open_scene(observations))
 
 
@@ -184,7 +184,7 @@ def _reduced(estimator: DeformableGPA, scene: Scene, first: int, batch: int) -> 
 
 def _form(estimator: DeformableGPA, scene: Scene, first: int, batch: int) -> Array:  # (m, m)
     """The sum over the clouds of a batch that take part."""
-    with blas_threads_for(len(scene.landmarks)):
+    with one_blas_thread():
         reduced = _reduced(estimator, scene, first, batch)
         part = [one for t, one in enumerate(reduced, start=first) if t in set(scene.part.tolist())]
         form = accumulate(part, len(scene.landmarks))
@@ -200,12 +200,12 @@ def _solved(estimator: DeformableGPA, scene: Scene, total: Array) -> Recorded:
         estimator.warn_if_hardly_tied(scene)
         return estimator.solve(scene.core.together, DenseForm(total), scene.start.gauge.rotations)
 
-    with blas_threads_for(len(scene.landmarks)):
+    with one_blas_thread():
         return _recorded(solve)
 
 
 def _warps(estimator: DeformableGPA, scene: Scene, solution: Solution, first: int, batch: int) -> list[Warp]:
-    with blas_threads_for(len(scene.landmarks)):
+    with one_blas_thread():
         places = solution.gauge.map
         return [one.fits([places[one.seen]])[0] for one in _reduced(estimator, scene, first, batch)]
 

@@ -26,7 +26,7 @@ from .errors import NumericalFailure
 from .frames import Array, IndexArray
 from .iterated import Apply, Member, SumForm, conjugate_gradients, typical_kernel
 from .memory import made_symmetric, room, zeros
-from .threads import product
+from .threads import free_cores_for
 from .warps import ReducedCloud
 from .warps.part import LeftOut
 
@@ -75,7 +75,7 @@ class DenseForm:
         return float(np.trace(self.matrix))
 
     def apply(self, x: Array) -> Array:
-        return product(self.matrix, x)
+        return np.asarray(self.matrix @ x)
 
     def rescaled(self, factors: Array) -> DenseForm:
         return DenseForm(factors[:, None] * self.matrix * factors)
@@ -89,7 +89,8 @@ class DenseForm:
         else:
             S += rest
         try:
-            factor = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
+            with free_cores_for(len(S)):
+                factor = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             raise NumericalFailure(
                 "the total cost is not positive definite in double precision; raise smoothing"
@@ -157,7 +158,7 @@ class ThinForm:
         scaled = (self.factors * x.T).T
         image: Array = (self.weights * scaled.T).T
         for block in self.blocks:
-            image[block.seen] -= product(block.basis, product(block.basis.T, scaled[block.seen]))
+            image[block.seen] -= block.basis @ (block.basis.T @ scaled[block.seen])
         return (self.factors * image.T).T
 
     def rescaled(self, factors: Array) -> ThinForm:
@@ -215,7 +216,7 @@ class ThinForm:
         image = explained(space)
         shares, mix = eigh(space.T @ image)
         kept = shares > KEPT_SHARE
-        basis = root * product(space, mix[:, kept] * np.sqrt(np.minimum(shares[kept], 1.0)))
+        basis = root * (space @ (mix[:, kept] * np.sqrt(np.minimum(shares[kept], 1.0))))
         everything = np.arange(self.landmarks)
         return ThinForm(self.weights, (Block(everything, self.weights, basis),), self.factors)
 
@@ -245,7 +246,8 @@ class ThinForm:
         inner[q:, q:] = others.T @ (others / main[:, None])
         inner[np.diag_indices_from(inner)] -= 1.0
         inner[-1, -1] += 2.0  # what is lifted counts with the other sign
-        factor = lu_factor(inner, overwrite_a=True, check_finite=False)
+        with free_cores_for(len(inner)):
+            factor = lu_factor(inner, overwrite_a=True, check_finite=False)
 
         def solve(x: Array) -> Array:
             scaled = (x.T / main).T
@@ -267,7 +269,8 @@ class ThinForm:
             part = slice(first, min(first + ROWS, self.landmarks))
             rows = self._rows(part)
             rows *= np.sqrt(divided[part])[:, None]
-            total = dsyrk(1.0, rows.T, 1.0, total, lower=True, overwrite_c=True)
+            with free_cores_for(len(total)):
+                total = dsyrk(1.0, rows.T, 1.0, total, lower=True, overwrite_c=True)
         return made_symmetric(np.asarray(total))
 
     def _rows(self, part: slice) -> Array:  # the features of all clouds at some landmarks
@@ -282,14 +285,14 @@ class ThinForm:
 
     def _features_of(self, x: Array) -> Array:  # (m, ...) -> (q, ...)
         scaled = (self.factors * x.T).T
-        return np.concatenate([product(block.basis.T, scaled[block.seen]) for block in self.blocks])
+        return np.concatenate([block.basis.T @ scaled[block.seen] for block in self.blocks])
 
     def _from_features(self, z: Array) -> Array:  # (q, ...) -> (m, ...)
         image = np.zeros((self.landmarks, *z.shape[1:]))
         first = 0
         for block in self.blocks:
             width = block.basis.shape[1]
-            image[block.seen] += product(block.basis, z[first : first + width])
+            image[block.seen] += block.basis @ z[first : first + width]
             first += width
         return np.asarray((self.factors * image.T).T)
 

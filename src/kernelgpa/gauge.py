@@ -24,7 +24,6 @@ from .errors import InvalidSetting
 from .frames import CLEARLY_OFF, COINCIDING, Array, IndexArray, axes_by_rule
 from .rotations import Ending, climb, nearest
 from .spectral import Spectrum
-from .threads import product
 from .together import Together
 
 TOGETHER = 1e-10  # spread of shared landmarks, as a share of their squared distances from the centre: they say nothing
@@ -262,7 +261,7 @@ def _cost(M: Array, together: Together, motions: Array, there: Array) -> float:
     """Eq. 11 by the moments of the clouds; where nearly nothing is left of them, by what is left of every point."""
     n, _, d = together.centred.shape
     own = together.own * np.einsum("nij,nij->n", motions, motions) / d  # a motion is a rotation times a size
-    pulled = product(together.pull.T, M).reshape(n, d, d)
+    pulled = (together.pull.T @ M).reshape(n, d, d)
     placed = float(together.weights.sum(axis=1) @ np.einsum("md,md->m", M, M))
     placed -= float(together.mass @ np.einsum("nd,nd->n", there, there))
     cost = float(own.sum()) + placed - 2 * float(np.einsum("nij,nji->", pulled, motions))

@@ -21,7 +21,7 @@ from scipy.sparse import csc_array, diags_array
 from .errors import NumericalFailure
 from .frames import Array, IndexArray
 from .sparse import factorised
-from .threads import in_threads
+from .threads import side_by_side
 from .warps.base import SparseKernel
 
 SOLVED = 1e-11  # residual of conjugate gradients, as a share of the right-hand side
@@ -124,7 +124,7 @@ class SumForm:
         scaled = (self.factors * x.T).T
         image = np.zeros_like(scaled)
         # one cloud on each core: a sparse solve lets go of the interpreter
-        parts = in_threads(lambda member: member.apply(scaled[member.seen]), self.members)
+        parts = side_by_side(lambda member: member.apply(scaled[member.seen]), self.members)
         for member, part in zip(self.members, parts, strict=True):
             image[member.seen] += part
         return (self.factors * image.T).T

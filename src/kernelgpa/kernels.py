@@ -24,7 +24,7 @@ from .errors import InvalidSetting
 from .frames import Array, finite_rows
 from .memory import room
 from .sparse import count_within, distances_within
-from .threads import in_threads
+from .threads import side_by_side
 
 SPREAD = 1_000_000  # kernel values from which they are worth all cores
 ROWS = 512  # points at a time whose kernel values stay in the cache
@@ -241,7 +241,7 @@ def gram(
         _turn_into_values(kernel, squares[rows])
 
     step = ROWS if squares.size > SPREAD else max(len(x), 1)
-    in_threads(fill, [slice(first, first + step) for first in range(0, len(x), step)])
+    list(side_by_side(fill, [slice(first, first + step) for first in range(0, len(x), step)]))
     return squares
 
 

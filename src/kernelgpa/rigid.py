@@ -36,7 +36,6 @@ from .iterated import Apply
 from .observations import Cloud, Observations
 from .rotations import Ending, Operator, climb, nearest
 from .spectral import Spectrum, metric_of, smallest
-from .threads import product
 from .together import Together
 
 SIMILARITY_ROUNDS = 500
@@ -208,7 +207,7 @@ class RigidSystem:
             return
         self._places = settled(self._pull)  # (m, n d): the map that each unit motion makes
         m, motions = self._places.shape
-        self._support = product(self._pull.T, self._places) if motions <= m else None  # (n d, n d)
+        self._support = self._pull.T @ self._places if motions <= m else None  # (n d, n d)
 
     def _free(self) -> Apply:
         """(m, c) weighted sums -> (m, c) map points, where each map point is free."""
@@ -234,8 +233,8 @@ class RigidSystem:
     def operator(self, motions: Array) -> Array:
         stacked = self._stacked(motions)
         if self._stepwise:
-            settled = self._settled(product(self._pull, stacked))
-            return np.swapaxes(product(self._pull.T, settled).reshape(self._shape), 1, 2)
+            settled = self._settled(self._pull @ stacked)
+            return np.swapaxes((self._pull.T @ settled).reshape(self._shape), 1, 2)
         pulled = self._pull.T @ (self._places @ stacked) if self._support is None else self._support @ stacked
         return np.swapaxes(pulled.reshape(self._shape), 1, 2)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby, product
 from numbers import Integral, Real
@@ -27,7 +28,7 @@ from .observations import as_observations
 from .progress import tracked
 from .registration import GPA, Prepared
 from .scene import Scene, open_scene
-from .threads import blas_threads_for, jobs, require_jobs
+from .threads import at_most, jobs, one_blas_thread, require_jobs
 from .validation import CrossValidation, Folds, cross_validate, require_estimator, tested_folds, validated
 
 __all__ = ["CrossValidation", "Folds", "Trial", "Tuning", "cross_validate", "tune"]
@@ -118,7 +119,7 @@ def tune(
         raise InvalidSetting(f"progress is {progress!r}; expected a function of (done, known to come, last trial)")
     searches = _searches(estimator, grid)
     observations = as_observations(points, weights)
-    with blas_threads_for(len(observations.landmarks)):
+    with one_blas_thread():
         scene = open_scene(observations, any(base.sizes_differ for base, _ in searches))
         tested = tested_folds(folds, scene)
         rounding = EXACT * float(np.median([cloud.frame.size for cloud in scene.core.clouds]))
@@ -240,7 +241,11 @@ def _trials(
 ) -> Iterator[tuple[GPA, Trial]]:
     """Every setting tried; those that differ in smoothing alone go together and share what their clouds compute."""
     groups = [list(group) for _, group in groupby(waiting, key=lambda pair: (id(pair[0]), _but_smoothing(pair[1])))]
-    tasks = (delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds, limit) for group in groups)
+    shared = n_jobs is not None  # other processes use the other cores
+    tasks = (
+        delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds, limit, shared)
+        for group in groups
+    )
     try:
         done = Parallel(n_jobs=jobs(n_jobs, len(groups)), return_as="generator")(tasks)
         for group, trials in zip(groups, done, strict=True):
@@ -262,10 +267,15 @@ def _but_smoothing(settings: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _group(
-    base: GPA, several: list[dict[str, Any]], scene: Scene, folds: Sequence[IndexArray], limit: float | None
+    base: GPA,
+    several: list[dict[str, Any]],
+    scene: Scene,
+    folds: Sequence[IndexArray],
+    limit: float | None,
+    shared: bool,
 ) -> list[Trial]:
     """Settings that differ in smoothing alone."""
-    with blas_threads_for(len(scene.observations.landmarks)):
+    with one_blas_thread(), at_most(1) if shared else nullcontext():
         try:
             prepared = clone(base).set_params(**several[0]).prepare(scene)
         except KernelGPAError as error:  # one setting that cannot be computed does not end the search

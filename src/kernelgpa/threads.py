@@ -1,9 +1,9 @@
-"""BLAS threads that help one another instead of waiting.
+"""Threads that never wait for one another.
 
-On matrices of a few hundred rows the threads of BLAS spend their time waiting for one another, so there they are
-set to one.  On large ones all cores pay; but NumPy and SciPy usually bring a BLAS each, and the threads of one, which
-spin for a while after their work, then take the cores from the other.  So NumPy's is set to one thread there too, and
-what is large goes through SciPy's (``product``, and its LAPACK).
+The threads of one BLAS call meet at every block of the matrix, and one that the system has set aside stalls all of
+them: on a busy machine a fit then takes up to a hundred times as long.  So every BLAS has one thread during a fit, and
+the cores are used by working on several clouds at a time (``side_by_side``), which meet once, at the end.  Where one
+large matrix is all there is to do, SciPy's BLAS gets the cores that nobody else uses (``free_cores_for``).
 """
 
 from __future__ import annotations
@@ -11,58 +11,68 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from numbers import Integral
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from joblib import cpu_count
-from scipy.linalg.blas import dgemm
 from threadpoolctl import ThreadpoolController
 
 from .errors import InvalidSetting
 
-LARGE = 800  # rows from which BLAS threads pay
-SPREAD = 1_000_000  # multiplications from which a product is worth SciPy's threads
+LARGE = 3000  # rows from which the threads of BLAS pay on a matrix that is all there is to do
 
-Matrix = npt.NDArray[np.float64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class _Limits:
-    """Who asks for single threads at the moment, of all BLAS or of NumPy's own.
+class _SingleThreads:
+    """Fits that run at the moment; while there are any, every BLAS has one thread.
 
     Fits may run side by side in several threads of one process, and the last to leave restores what the first found.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._asking = {"all": 0, "numpy": 0}
+        self._fits = 0
         self._found: list[tuple[Any, int]] = []  # libraries, and the threads they had
 
     @contextmanager
-    def single(self, which: str) -> Iterator[None]:
+    def fit(self) -> Iterator[None]:
         with self._lock:
-            if not any(self._asking.values()):
+            if not self._fits:
                 self._found = [(library, library.get_num_threads()) for library in _libraries()]
-            self._asking[which] += 1
-            self._set()
+                self._set(1)
+            self._fits += 1
         try:
             yield
         finally:
             with self._lock:
-                self._asking[which] -= 1
-                self._set()
+                self._fits -= 1
+                if not self._fits:
+                    self._set(None)
 
-    def _set(self) -> None:
-        numpys = [library for library, _ in self._found if "numpy" in library.filepath]
-        own = numpys if len(numpys) < len(self._found) else []  # NumPy's own, where SciPy has another
-        for library, threads in self._found:
-            single = self._asking["all"] or (self._asking["numpy"] and library in own)
-            library.set_num_threads(1 if single else threads)
+    @contextmanager
+    def several(self, threads: int) -> Iterator[None]:
+        """So many threads, unless another fit runs in this process."""
+        with self._lock:
+            alone = self._fits == 1
+            if alone:
+                self._set(threads)
+        try:
+            yield
+        finally:
+            if alone:
+                with self._lock:
+                    self._set(1)
+
+    def _set(self, threads: int | None) -> None:
+        """So many threads, but never more than there were; None: as many as there were."""
+        for library, found in self._found:
+            library.set_num_threads(found if threads is None else min(threads, found))
 
 
 @cache
@@ -70,14 +80,45 @@ def _libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)  # looks at every loaded library, once
 
 
-_limits = _Limits()
+_single_threads = _SingleThreads()
+_workers: ContextVar[int | None] = ContextVar("workers", default=None)  # threads that this work may use; None: all
 
 
 @contextmanager
-def blas_threads_for(rows: int) -> Iterator[None]:
-    """Threads that suit matrices of so many rows."""
-    with _limits.single("numpy" if rows >= LARGE else "all"):
+def one_blas_thread() -> Iterator[None]:
+    """One thread for every BLAS, for the time of a fit."""
+    with _single_threads.fit():
         yield
+
+
+@contextmanager
+def free_cores_for(rows: int) -> Iterator[None]:
+    """As many BLAS threads as cores are free, for work on one matrix of so many rows."""
+    threads = min(_allowed(None), free_cores()) if rows >= LARGE else 1
+    if threads < 2:
+        yield
+        return
+    with _single_threads.several(threads):
+        yield
+
+
+def free_cores() -> int:
+    """Cores that no other process or thread runs on at this moment, where the system says so (Linux)."""
+    try:
+        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return 1
+    return max(1, int(cpu_count()) - (running - 1))  # this thread is one of those that run
+
+
+@contextmanager
+def at_most(workers: int) -> Iterator[None]:
+    """No more threads than that for the work inside, such as in one of several processes."""
+    token = _workers.set(workers)
+    try:
+        yield
+    finally:
+        _workers.reset(token)
 
 
 def require_jobs(n_jobs: Any) -> None:
@@ -90,32 +131,36 @@ def jobs(n_jobs: int | None, tasks: int) -> int | None:
     return None if n_jobs is None else min(int(n_jobs), max(tasks, 1))
 
 
-def product(a: Matrix, b: Matrix) -> Matrix:
-    """a @ b; by SciPy's BLAS where it is large."""
-    if b.ndim < 2 or a.shape[0] * a.shape[1] * b.shape[1] < SPREAD:
-        return np.asarray(a @ b)
-    left, turned_left = _in_order(a)
-    right, turned_right = _in_order(b)
-    return np.asarray(dgemm(1.0, left, right, trans_a=turned_left, trans_b=turned_right))
+def _allowed(n_jobs: int | None) -> int:
+    limit = _workers.get()
+    if limit is not None:
+        return limit
+    if n_jobs is None:
+        return int(cpu_count())
+    return int(n_jobs) if n_jobs > 0 else max(1, int(cpu_count()) + 1 + int(n_jobs))
 
 
-def subtract_product(c: Matrix, a: Matrix, b: Matrix) -> None:
-    """c -= a @ b, in place, for c in Fortran order."""
-    left, turned_left = _in_order(a)
-    right, turned_right = _in_order(b)
-    result = dgemm(-1.0, left, right, 1.0, c, turned_left, turned_right, overwrite_c=True)
-    if not np.may_share_memory(result, c):
-        c[:] = result
+def side_by_side(
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    n_jobs: int | None = None,  # threads; None or -1: one for each core
+) -> Iterator[Result]:
+    """The same work on every item, several at a time with one BLAS thread each; results in the order of the items.
 
+    Work inside does not split up again: there is one thread for each core already.
+    """
+    workers = min(_allowed(n_jobs), len(items))
+    if workers < 2:
+        yield from map(work, items)
+        return
 
-def _in_order(matrix: Matrix) -> tuple[Matrix, bool]:
-    """The matrix, or its transpose, in the order of BLAS, so that nothing is copied."""
-    return (matrix, False) if matrix.flags.f_contiguous else (matrix.T, True)
+    def alone(item: Item) -> Result:
+        with at_most(1):
+            return work(item)
 
-
-def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The same work on every item, on all cores, with one BLAS thread each; NumPy lets go of the interpreter."""
-    if len(items) < 2:
-        return [work(item) for item in items]
-    with _limits.single("all"), ThreadPoolExecutor(cpu_count()) as pool:
-        return list(pool.map(work, items))
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        try:
+            yield from pool.map(alone, items)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # what has not begun is not begun
+            raise

@@ -24,7 +24,7 @@ from .metrics import consistency, sensor_residuals
 from .observations import Observations, as_observations
 from .registration import GPA, Prepared
 from .scene import Scene, open_scene
-from .threads import blas_threads_for, require_jobs
+from .threads import one_blas_thread, require_jobs
 from .ties import require_tied, surely_tied
 
 REGIONS = 10  # compact regions that folds="regions" leaves out one at a time
@@ -87,7 +87,7 @@ def cross_validate(
     fitted = clone(estimator)
     fitted.check_settings()
     observations = as_observations(points, weights)
-    with blas_threads_for(len(observations.landmarks)):
+    with one_blas_thread():
         scene = open_scene(observations, fitted.sizes_differ)
         tested = tested_folds(folds, scene)
         return validated(fitted, scene, fitted.prepare(scene), tested, n_jobs)

@@ -30,7 +30,7 @@ from ..observations import MOST_RATIO, MOST_WEIGHT, Cloud, Observations, cloud_o
 from ..registration import GPA, padded
 from ..rigid import mirrored_onto, pose_onto
 from ..scene import open_scene
-from ..threads import blas_threads_for
+from ..threads import one_blas_thread
 from ..ties import require_tied, tied_groups
 from ..warps import AffineFamily
 from .known import Known
@@ -187,7 +187,7 @@ class StreamingGPA(Known):
         live = self._living()
         if self.frozen or (not self._changed and self._solved is not None):
             return Update(len(live.keys), len(self._places), 0.0)
-        with blas_threads_for(len(live.names)):
+        with one_blas_thread():
             solved = self._solve(live)
         moved, events = self._keep(solved)
         events += self._refine_poses()

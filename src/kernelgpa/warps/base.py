@@ -25,7 +25,7 @@ from ..errors import InvalidObservations
 from ..frames import Array, Frame, IndexArray, finite_rows, masked_as_nan
 from ..kernels import Kernel, gram_gradient, gram_sum, neighbours
 from ..observations import Cloud
-from ..threads import in_threads
+from ..threads import side_by_side
 
 LAST_DIGITS = 1e-12  # of the largest entry of Q_t, or of what it is the difference of: smaller ones are rounding
 BATCH_ENTRIES = 4_000_000  # kernel entries at a time: 32 MB
@@ -51,7 +51,8 @@ class Warp:
     def __call__(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d)
         points = self.checked(points)
         parts = self._batches(len(points))
-        return np.concatenate(in_threads(lambda part: self._value(self.frame.to_unit(points[part])), parts))
+        values = side_by_side(lambda part: self._value(self.frame.to_unit(points[part])), parts)
+        return np.concatenate(list(values))
 
     def jacobian(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d, d), dy_i / dp_j
         points = self.checked(points)

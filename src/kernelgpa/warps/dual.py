@@ -19,17 +19,15 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.sparse import csr_array, diags_array
 
+from .. import lapack
 from ..errors import NumericalFailure
 from ..frames import Array, IndexArray, orthonormal_affine
 from ..kernels import gram, sparse_gram
 from ..memory import made_symmetric, room
 from ..observations import Cloud
 from ..sparse import factorised
-from ..threads import product
 from .base import LAST_DIGITS, KernelPart, SparseKernel, Warp, fitted_warp
 
 KEPT = 500  # points up to which a cloud's kernel matrix is kept: beyond, new memory costs more than it saves
@@ -140,11 +138,11 @@ class DenseCloud(DualCloud):
     def __init__(self, prepared: PreparedDense, smoothing: float, weights: Array) -> None:
         super().__init__(prepared.cloud, prepared.kernel_part, smoothing, weights)
         lower = _factorise(prepared.gram(), smoothing / weights, prepared.cloud)
-        G = self._settle_affine(dpotrs(lower, self._T.columns, lower=True)[0])
+        G = self._settle_affine(lapack.solve(lower, self._T.columns))
         inverse = _inverse(lower, prepared.cloud)
         largest = smoothing * float(np.diagonal(inverse).max())
-        down_dated = dsyrk(-smoothing, G, smoothing, inverse, lower=True, overwrite_c=True)
-        self._form = made_symmetric(down_dated).T  # (s, s), Q_t = mu H_t
+        lapack.add_square(inverse, -smoothing, G, beta=smoothing)
+        self._form = made_symmetric(inverse).T  # (s, s), Q_t = mu H_t
         self._require_exact()
         self.rounding = self._rounding_of(largest)
 
@@ -155,7 +153,7 @@ class DenseCloud(DualCloud):
         return None
 
     def apply(self, targets: Array) -> Array:
-        return product(self._form, targets)
+        return np.asarray(self._form @ targets)
 
     def diagonal(self) -> Array:
         return np.diagonal(self._form)
@@ -227,10 +225,9 @@ def _factorise(K: Array, ridge: Array, cloud: Cloud) -> Array:
     """L of K + diag(ridge) = L L', in place of K; what lies above the diagonal is not cleared."""
     matrix = K.T  # K is symmetric, and its transpose is in the order of LAPACK
     matrix[np.diag_indices_from(matrix)] += ridge
-    lower, info = dpotrf(matrix, lower=True, clean=False, overwrite_a=True)
-    if info:
+    if not lapack.factorise(matrix):
         raise _indefinite(cloud, ridge)
-    return np.asarray(lower)
+    return matrix
 
 
 def _indefinite(cloud: Cloud, ridge: Array) -> NumericalFailure:
@@ -242,7 +239,6 @@ def _indefinite(cloud: Cloud, ridge: Array) -> NumericalFailure:
 
 def _inverse(lower: Array, cloud: Cloud) -> Array:
     """The lower triangle of (L L')^-1, in place of L."""
-    inverse, info = dpotri(lower, lower=True, overwrite_c=True)
-    if info:
+    if not lapack.invert(lower):
         raise NumericalFailure(f"cloud {cloud.name!r}: its kernel matrix cannot be inverted; raise smoothing")
-    return np.asarray(inverse)
+    return lower

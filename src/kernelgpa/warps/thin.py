@@ -20,15 +20,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
-from scipy.linalg.blas import dsyrk, dtrsm
+from scipy.linalg import eigh, solve_triangular
 
+from .. import lapack
 from ..errors import NumericalFailure
 from ..frames import Array, IndexArray, orthonormal_affine
 from ..kernels import Kernel, gram
 from ..memory import room
 from ..observations import Cloud
-from ..threads import in_threads, product, subtract_product
+from ..threads import side_by_side
 from .base import LAST_DIGITS, Factor, KernelPart, Warp, fitted_warp
 
 ROWS = 2000  # points at a time whose features are computed
@@ -59,13 +59,12 @@ def _annihilating_affine(centres: Array) -> Array:  # (l, d) -> (l, l - rank - 1
 
 
 def _factorise(normal: Array, cloud: Cloud) -> Array:
-    try:
-        return cholesky(normal, lower=True, check_finite=False)
-    except LinAlgError:
+    if not lapack.factorise(normal):
         raise NumericalFailure(
             f"cloud {cloud.name!r}: its features are not independent in double precision at this smoothing; "
             "raise smoothing, or use fewer control or inducing points"
-        ) from None
+        )
+    return np.asfortranarray(np.tril(normal))
 
 
 class PreparedThin:
@@ -88,7 +87,7 @@ class PreparedThin:
             def fill(rows: slice) -> None:
                 out[rows] = gram(kernel, self.unit[rows], centres, sigma) @ mix
 
-            in_threads(fill, [slice(first, first + ROWS) for first in range(0, len(out), ROWS)])
+            list(side_by_side(fill, [slice(first, first + ROWS) for first in range(0, len(out), ROWS)]))
 
     def missed(self, values: Array) -> float:  # (s, q)
         """Root mean square of P, P^2 = k(u, u) - |Phi(u)|^2: how far unit energy may lie from all that they reach."""
@@ -118,15 +117,15 @@ class ThinCloud:
         self.missed = prepared.missed(free)
         if np.any(root != 1):
             free *= root
-        self._overlap = product(T.T, free)  # (r, q), T' W^(1/2) Phi
+        self._overlap = T.T @ free  # (r, q), T' W^(1/2) Phi
         self._lower = np.zeros((0, 0))
         if q:
-            subtract_product(free, T, self._overlap)
-            subtract_product(free, T, product(T.T, free))  # twice, so that Q_t 1 = 0 to the last digit
-            self._lower = _factorise(dsyrk(1.0, free, trans=True, lower=True) + penalty * np.eye(q), prepared.cloud)
-            solved = dtrsm(1.0, self._lower, free, side=True, lower=True, trans_a=True, overwrite_b=True)
-            if not np.may_share_memory(solved, free):
-                free[:] = solved
+            lapack.subtract_product(free, T, self._overlap)
+            lapack.subtract_product(free, T, T.T @ free)  # twice, so that Q_t 1 = 0 to the last digit
+            normal = np.asfortranarray(penalty * np.eye(q))
+            lapack.add_square(normal, 1.0, free, transposed=True)
+            self._lower = _factorise(normal, prepared.cloud)
+            lapack.divide_by_transposed(free, self._lower)
         if np.any(root != 1):
             self._basis *= root
 
@@ -144,7 +143,7 @@ class ThinCloud:
         return np.diag(self.weights) - self._basis @ self._basis.T
 
     def apply(self, targets: Array) -> Array:
-        return self.weights[:, None] * targets - product(self._basis, product(self._basis.T, targets))
+        return self.weights[:, None] * targets - self._basis @ (self._basis.T @ targets)
 
     def diagonal(self) -> Array:
         return self.weights - np.einsum("sq,sq->s", self._basis, self._basis)
@@ -155,7 +154,7 @@ class ThinCloud:
         return rows
 
     def fits(self, targets: Sequence[Array]) -> list[Warp]:
-        coordinates = product(self._basis.T, np.hstack(targets))  # in the orthonormal T, then in the features
+        coordinates = self._basis.T @ np.hstack(targets)  # in the orthonormal T, then in the features
         affine, frame = coordinates[: self._rank], self._cloud.frame
         parts: list[KernelPart | None] = [None] * len(targets)
         if self._features is not None:

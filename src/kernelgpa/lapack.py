@@ -1,0 +1,116 @@
+"""LAPACK and BLAS without the interpreter lock, so that work on one cloud overlaps with work on another.
+
+The wrappers in ``scipy.linalg.lapack`` hold the lock while LAPACK computes.  The same routines are reached through the
+pointers that SciPy exports for Cython; ctypes releases the lock for the time of the call.  Matrices are in Fortran
+order (columns contiguous); of symmetric and triangular ones only the lower triangle is read and written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cython_blas, cython_lapack
+
+Matrix = npt.NDArray[np.float64]
+
+
+def _routine(module: Any, name: str, arguments: int) -> Callable[..., None]:
+    """The Fortran routine of that name; all its arguments are pointers."""
+    capsule = module.__pyx_capi__[name]
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(pointer_of(capsule, name_of(capsule)))
+
+
+_dpotrf = _routine(cython_lapack, "dpotrf", 5)
+_dpotri = _routine(cython_lapack, "dpotri", 5)
+_dpotrs = _routine(cython_lapack, "dpotrs", 8)
+_dsyrk = _routine(cython_blas, "dsyrk", 10)
+_dgemm = _routine(cython_blas, "dgemm", 13)
+_dtrsm = _routine(cython_blas, "dtrsm", 11)
+
+
+def factorise(matrix: Matrix) -> bool:
+    """L with  A = L L'  in place of A; False if A is not positive definite."""
+    info = ctypes.c_int()
+    _dpotrf(_char("L"), _int(len(matrix)), _data(matrix), _leading(matrix), ctypes.byref(info))
+    return info.value == 0
+
+
+def invert(lower: Matrix) -> bool:
+    """(L L')^-1 in place of L; False if L has a zero on its diagonal."""
+    info = ctypes.c_int()
+    _dpotri(_char("L"), _int(len(lower)), _data(lower), _leading(lower), ctypes.byref(info))
+    return info.value == 0
+
+
+def solve(lower: Matrix, right: Matrix) -> Matrix:  # (s, s), (s, c) -> (s, c)
+    """(L L')^-1 right, as a new array."""
+    x = np.array(right, dtype=np.float64, order="F", ndmin=2)
+    info = ctypes.c_int()
+    sizes = _int(len(lower)), _int(x.shape[1])
+    _dpotrs(_char("L"), *sizes, _data(lower), _leading(lower), _data(x), _leading(x), ctypes.byref(info))
+    return x
+
+
+def add_square(c: Matrix, alpha: float, a: Matrix, beta: float = 1.0, transposed: bool = False) -> None:
+    """beta C + alpha A A'  in place of C, or with A'A if transposed."""
+    rows, inner = a.shape[::-1] if transposed else a.shape
+    turn, a, leading = _oriented(a, transposed)
+    scales = _double(alpha), _double(beta)
+    sizes = _int(rows), _int(inner)
+    _dsyrk(_char("L"), _char(turn), *sizes, scales[0], _data(a), leading, scales[1], _data(c), _leading(c))
+
+
+def subtract_product(c: Matrix, a: Matrix, b: Matrix) -> None:
+    """C - A B  in place of C, which is the whole matrix here."""
+    turn_a, a, leading_a = _oriented(a)
+    turn_b, b, leading_b = _oriented(b)
+    inner = a.shape[1] if turn_a == "N" else a.shape[0]
+    sizes = _int(c.shape[0]), _int(c.shape[1]), _int(inner)
+    scales = _double(-1.0), _double(1.0)
+    turns = _char(turn_a), _char(turn_b)
+    _dgemm(*turns, *sizes, scales[0], _data(a), leading_a, _data(b), leading_b, scales[1], _data(c), _leading(c))
+
+
+def divide_by_transposed(b: Matrix, lower: Matrix) -> None:
+    """B L^-T  in place of B."""
+    sizes = _int(b.shape[0]), _int(b.shape[1])
+    letters = (_char(letter) for letter in "RLTN")
+    _dtrsm(*letters, *sizes, _double(1.0), _data(lower), _leading(lower), _data(b), _leading(b))
+
+
+def _oriented(a: Matrix, transposed: bool = False) -> tuple[str, Matrix, Any]:
+    """How BLAS is to read a matrix: as it is, or the transpose of one in C order, which is not copied."""
+    if a.strides[0] != a.itemsize:
+        a, transposed = np.ascontiguousarray(a).T, not transposed
+    return ("T" if transposed else "N"), a, _leading(a)
+
+
+def _data(matrix: Matrix) -> Any:
+    return ctypes.c_void_p(matrix.ctypes.data)
+
+
+def _leading(matrix: Matrix) -> Any:
+    """The distance between columns, in numbers."""
+    if matrix.dtype != np.float64 or (matrix.shape[0] > 1 and matrix.strides[0] != matrix.itemsize):
+        raise ValueError(f"a matrix of type {matrix.dtype} with strides {matrix.strides} is not in Fortran order")
+    columns = matrix.strides[1] // matrix.itemsize if matrix.shape[1] > 1 else matrix.shape[0]
+    return _int(max(columns, 1))
+
+
+def _int(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int(value))
+
+
+def _double(value: float) -> Any:
+    return ctypes.byref(ctypes.c_double(value))
+
+
+def _char(letter: str) -> Any:
+    return ctypes.c_char_p(letter.encode())
