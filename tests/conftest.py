@@ -17,6 +17,7 @@ from portable import other_than_requested
 # files whose results depend on rounding, and which therefore also run on the kernels of other processors;
 # test_trust is left out: it mostly compares averages over random scenes, and would add a sixth to the time
 NUMERICAL = {
+    "test_decisions",
     "test_degenerate",
     "test_diagnosis",
     "test_estimators",

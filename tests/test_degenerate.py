@@ -7,6 +7,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from conftest import LAWFUL, random_rotation, scene
+from degenerate_scenes import (
+    cloud_with_two_shared_landmarks,
+    embedded,
+    one_flat_cloud,
+    one_mirrored,
+    seldom_seen,
+    sheet_bent_both_ways,
+    two_groups,
+)
 from kernelgpa import (
     TPSGPA,
     AffineGPA,
@@ -25,13 +34,6 @@ every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 def posed(gpa, points):
     factors = getattr(gpa, "factors_", np.ones(len(points)))
     return factors[:, None, None] * np.einsum("tij,tmj->tmi", gpa.rotations_, points) + gpa.translations_[:, None]
-
-
-def embedded(flat, rng):
-    """Clouds of a plane (or a line) as a body in the next dimension sees them."""
-    n, m, d = flat.shape
-    raised = np.concatenate([flat, np.zeros((n, m, 1))], axis=2)
-    return np.stack([p @ random_rotation(d + 1, rng).T + rng.standard_normal(d + 1) for p in raised])
 
 
 @every_model
@@ -67,14 +69,7 @@ def test_a_line_of_clouds_in_the_plane_gives_a_straight_map(model):
 
 @every_model
 def test_one_flat_cloud_among_bodies_is_placed_in_the_body(model):
-    points, _ = scene(d=3, seed=8, hidden=0.0, n=6, m=60, bend=0.0)
-    flat_landmarks = np.arange(15)
-    rng = np.random.default_rng(0)
-    points[:, flat_landmarks, :] = points[:, flat_landmarks, :]
-    body = points[0].copy()
-    body[flat_landmarks, 2] = 0.3  # fifteen landmarks of the template lie in one plane
-    points = np.stack([body @ random_rotation(3, rng).T + rng.standard_normal(3) for _ in range(6)])
-    points[5, 15:] = np.nan  # and the last cloud saw only those
+    points = one_flat_cloud()
     gpa = model.fit(points)
     size = np.abs(gpa.map_).max()
     assert np.nanmax(np.abs(posed(gpa, points) - gpa.map_)) < 1e-8 * size
@@ -82,10 +77,8 @@ def test_one_flat_cloud_among_bodies_is_placed_in_the_body(model):
 
 @every_model
 def test_mirror_images_are_reported_and_stay_out_of_the_map(model, dimension):
-    points, _ = scene(n=7, d=dimension, hidden=0.2, seed=2)
-    alone = model.fit(np.delete(points, 3, axis=0)).map_
-    turned = points.copy()
-    turned[3, :, 0] *= -1
+    turned = one_mirrored(dimension)
+    alone = model.fit(np.delete(turned, 3, axis=0)).map_
     with pytest.warns(KernelGPAWarning, match="cloud 3 is a mirror image"):
         gpa = model.fit(turned)
     assert gpa.mirrored_ == [3]
@@ -128,12 +121,8 @@ def test_a_mirror_image_that_shares_nothing_with_the_map_of_the_others_is_told_a
 
 
 def test_a_sheet_bent_up_and_down_is_no_mirror_image():
-    rng = np.random.default_rng(0)
-    plane = rng.uniform(-1, 1, (50, 2))
-    bends = [0.1, -0.1, 0.08, -0.08, 0.05]
-    points = np.stack([np.column_stack([plane, b * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for b in bends])
     with pytest.warns(KernelGPAWarning, match="thin or weakly tied and would fit better mirrored; kept"):
-        assert KernelGPA().fit(points).mirrored_ == []
+        assert KernelGPA().fit(sheet_bent_both_ways()).mirrored_ == []
 
 
 def test_a_moderately_thin_body_has_a_hand():
@@ -167,9 +156,7 @@ def test_a_landmark_nobody_saw_is_nan_in_the_map(model, dimension):
 def test_a_landmark_seen_once_is_placed_by_that_cloud_without_a_say(model, dimension):
     points, _ = scene(d=dimension, seed=4)
     without = model.fit(np.delete(points, 7, axis=1)).map_
-    seen = points[~np.isnan(points[:, 7, 0]), 7][0]
-    points[:, 7] = np.nan
-    points[2, 7] = seen
+    points = seldom_seen(1, dimension)
     with pytest.warns(KernelGPAWarning, match="landmark 7 is seen by one cloud only"):
         gpa = model.fit(points)
     assert np.array_equal(np.delete(gpa.map_, 7, axis=0), without)
@@ -179,33 +166,23 @@ def test_a_landmark_seen_once_is_placed_by_that_cloud_without_a_say(model, dimen
 @pytest.mark.parametrize("shared", [0, 1, 2, 3])
 @every_model
 def test_groups_that_share_too_few_landmarks_are_listed(model, shared):
-    points, _ = scene(n=6, m=40, d=3, hidden=0.0, seed=1)
-    points[:3, 20 + shared :] = np.nan
-    points[3:, :20] = np.nan
     with pytest.raises(WeaklyTied, match="2 groups") as caught:
-        model.fit(points)
+        model.fit(two_groups(shared))
     assert caught.value.groups == [[0, 1, 2], [3, 4, 5]]
 
 
 @every_model
 def test_four_shared_landmarks_are_enough_unless_they_lie_in_a_plane(model):
-    points, _ = scene(n=6, m=40, d=3, hidden=0.0, seed=1, bend=0.0)
-    points[:3, 24:] = np.nan
-    points[3:, :20] = np.nan
+    points = two_groups(4, bend=0.0)
     gpa = model.fit(points)
     assert np.nanmax(np.abs(posed(gpa, points) - gpa.map_)) < 1e-8 * np.abs(gpa.map_).max()
-    points[:, 23] = points[:, 20] + points[:, 21] - points[:, 22]
     with pytest.raises(WeaklyTied):
-        model.fit(points)
+        model.fit(two_groups(4, bend=0.0, coplanar=True))
 
 
 def test_a_cloud_that_shares_too_little_is_named():
-    points, _ = scene(n=5, m=30, d=3, hidden=0.0)
-    points[:4, 10:20] = np.nan
-    points[4] = np.where(np.arange(30)[:, None] < 8, np.nan, points[4])
-    points[4, 20:] = np.nan
     with pytest.raises(DegenerateCloud, match="cloud 4 shares 2 landmarks"):
-        KernelGPA().fit(points)
+        KernelGPA().fit(cloud_with_two_shared_landmarks())
 
 
 def test_warps_that_deform_need_one_landmark_more_than_a_simplex():

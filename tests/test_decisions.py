@@ -1,0 +1,179 @@
+"""Decisions are never made by rounding: turning, moving, rescaling or reordering the clouds changes none of them.
+
+For every degenerate scene the same errors, warnings, findings, ranks and endings come out whichever way the clouds are
+turned and moved, in whatever unit, and in whatever order they are given.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from conftest import LAWFUL, random_rotation, scene
+from degenerate_scenes import SCENES, grid, one_flat_cloud, thin
+from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, Observations, RigidGPA, selection
+from kernelgpa.frames import SAMPLE, farthest_points, frame_of, mean_pairwise_distance
+from kernelgpa.streaming import StreamingGPA
+from kernelgpa.warps.part import leave_one_out
+
+MODELS = [*LAWFUL, KernelGPA(inducing=12), KernelGPA(robust="tukey")]
+NUMBER = re.compile(r"[-+]?\b\d[\d.]*(e[-+]?\d+)?\b")
+
+
+def words(text):
+    """The words of a message in alphabetical order, without its numbers: clouds may be listed in any order."""
+    return " ".join(sorted(re.sub(r"[^\w# ]", " ", NUMBER.sub("#", text)).split()))
+
+
+def decisions(model, points, names):
+    """Everything that a fit decides, apart from its numbers."""
+    landmarks = [f"landmark {chr(97 + j // 26)}{chr(97 + j % 26)}" for j in range(points.shape[1])]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            gpa = model.fit(Observations.from_array(points, clouds=names, landmarks=landmarks))
+        except KernelGPAError as error:
+            return type(error).__name__, words(str(error))
+        findings = Counter((finding.kind, words(finding.found)) for finding in gpa.diagnose())
+    spectrum = getattr(gpa, "spectrum_", None)
+    return (
+        tuple(sorted(words(str(one.message)) for one in caught)),
+        tuple(sorted(findings.items())),
+        tuple(sorted(gpa.mirrored_)),
+        tuple(sorted((cloud.name, cloud.frame.rank) for cloud in gpa.observations_.clouds)),
+        int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0])),
+        None if spectrum is None else (spectrum.dimension, spectrum.uniqueness, len(spectrum.values)),
+        gpa.gauge_.ending,
+        bool(np.all(np.linalg.det(gpa.rotations_) > 0)),
+    )
+
+
+def moved(points, rng):
+    """The same clouds turned and moved, in another unit and another order; and how."""
+    n, _, d = points.shape
+    unit = 10 ** rng.uniform(-6, 6)
+    turned = np.stack([unit * (one @ random_rotation(d, rng).T + rng.standard_normal(d)) for one in points])
+    order = rng.permutation(n)
+    return turned[order], order, unit
+
+
+def in_unit(model, unit, dimension):
+    """The model that gives the same in another unit: the bending energy of thin-plate warps has one."""
+    if isinstance(model, TPSGPA):
+        return TPSGPA(**{**model.get_params(), "smoothing": model.smoothing * unit ** (4 - dimension)})
+    return model
+
+
+def assert_same_decisions(name, model, draws):
+    points = SCENES[name]()
+    names = [f"cloud {chr(97 + t)}" for t in range(len(points))]
+    rng = np.random.default_rng(0)
+    found = Counter()
+    for _ in range(draws):
+        turned, order, unit = moved(points, rng)
+        found[decisions(in_unit(model, unit, points.shape[2]), turned, [names[t] for t in order])] += 1
+    assert len(found) == 1, f"{name}, {model}: {found}"
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("name", SCENES)
+def test_turning_moving_rescaling_and_reordering_change_no_decision(name, model):
+    assert_same_decisions(name, model, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [RigidGPA(scaling=True), AffineGPA(modes="paper"), KernelGPA()], ids=repr)
+@pytest.mark.parametrize("name", SCENES)
+def test_a_hundred_rotations_change_no_decision(name, model):
+    assert_same_decisions(name, model, 100)
+
+
+@pytest.mark.parametrize("thickness", [0.0, 1e-12, 1e-10, 1e-6])
+def test_a_flat_cloud_among_bodies_is_never_called_mirrored(thickness):
+    points, rng = one_flat_cloud(thickness), np.random.default_rng(1)
+    for _ in range(100):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert RigidGPA().fit(moved(points, rng)[0]).mirrored_ == []
+
+
+@pytest.mark.parametrize("thickness", [1e-6, 1e-5, 1e-4])
+def test_copies_of_a_thin_body_keep_their_scales(thickness):
+    points, rng = thin(thickness), np.random.default_rng(0)
+    expected = RigidGPA().fit(points).scales_
+    for _ in range(10):
+        turned, _, unit = moved(points, rng)
+        # rounding turns a thin body by eps / thickness, which moves its smallest scale by that share
+        for model in (AffineGPA(modes="paper"), KernelGPA(modes="paper")):
+            assert_allclose(model.fit(turned).scales_ / unit, expected, rtol=1e-12 / thickness)
+
+
+# -- ties --
+
+
+@pytest.mark.parametrize(("dimension", "raised"), [(2, False), (2, True), (3, False)])
+def test_axes_that_coincide_are_chosen_by_the_points(dimension, raised):
+    points, rng = grid(dimension, raised)[0], np.random.default_rng(0)
+    along = [
+        frame.to_unit(turned) @ frame.axes[: frame.rank].T
+        for turned in (points @ random_rotation(points.shape[1], rng).T for _ in range(20))
+        for frame in [frame_of(turned)]
+    ]
+    # the sign of the last axis of a flat grid is not decided by its points
+    assert_allclose(np.abs(along), np.broadcast_to(np.abs(along[0]), np.shape(along)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), KernelGPA(), TPSGPA(control_points=3)], ids=repr)
+def test_the_map_of_a_regular_grid_does_not_depend_on_how_it_is_turned(model):
+    rng, maps = np.random.default_rng(0), []
+    for _ in range(10):
+        points = np.stack([one @ random_rotation(3, rng).T for one in grid(3)])
+        maps.append(model.fit(points).map_)
+    assert_allclose(maps, np.broadcast_to(maps[0], np.shape(maps)), rtol=0, atol=1e-7 * np.abs(maps[0]).max())
+
+
+def test_of_points_equally_far_the_first_is_chosen():
+    points, rng = grid(3)[0], np.random.default_rng(0)
+    chosen = farthest_points(points, 20)
+    for _ in range(20):
+        assert np.array_equal(farthest_points(points @ random_rotation(3, rng).T, 20), chosen)
+
+
+def test_the_sampled_mean_distance_does_not_depend_on_the_sign_of_an_axis():
+    points = np.random.default_rng(0).standard_normal((2 * SAMPLE + 1001, 3)) * [3, 2, 1]
+    points[:, 0] += 0.1 * points[:, 0] ** 2  # not symmetric
+    assert_allclose(mean_pairwise_distance(-points), mean_pairwise_distance(points), rtol=1e-12)
+
+
+def test_settings_that_score_alike_are_chosen_in_the_order_given():
+    copies, rng = SCENES["copies of a body"](), np.random.default_rng(0)
+    grid_of_settings = {"bandwidth": (0.5, 0.25), "smoothing": (1.0, 0.1)}
+    for _ in range(5):
+        tuning = selection.tune(moved(copies, rng)[0], grid=grid_of_settings, folds=5, rounds=0)
+        assert tuning.settings == {"bandwidth": 0.5, "smoothing": 1.0}
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 1e-4, 1e-6])
+def test_what_a_warp_cannot_do_without_has_no_residual(smoothing):
+    rng = np.random.default_rng(0)
+    corner = np.vstack([scene(n=2, m=12, hidden=0.0)[0][0] * [1, 1, 0], [[0.3, 0.2, 1.0]]])  # one point off a plane
+    for _ in range(20):
+        points = np.stack([corner @ random_rotation(3, rng).T for _ in range(3)])
+        gpa = KernelGPA(bandwidth=0.5, smoothing=smoothing).fit(points)
+        residuals = leave_one_out(gpa.reduced_cloud(0), gpa.map_)
+        assert np.isnan(residuals[-1]).all()
+        assert np.isfinite(residuals[:-1]).all()
+
+
+def test_a_map_that_stands_still_has_no_events():
+    points, rng = scene(n=20, m=30, hidden=0.0, bend=0.0)[0], np.random.default_rng(0)
+    stream = StreamingGPA(KernelGPA())
+    for one in points:
+        stream.add(one * 1e3 + rng.standard_normal(3), range(30))
+        if len(stream.keys_) > 1:
+            assert stream.update().events == ()
