@@ -184,7 +184,7 @@ def factorisation(together: Together, form: Form) -> Spectrum:
     left = np.linalg.svd(np.hstack(list(together.centred)), full_matrices=False)[0]
     X, rank = left[:, : d + 1], together.rank
     values = np.einsum("mk,mk->k", X, form.apply(X))
-    return Spectrum(values, X[:, :rank], float(n), rank, "classical factorisation")
+    return Spectrum(values, X[:, :rank], float(n), rank, "classical factorisation", thinness=together.thinness)
 
 
 def _preconditioned(
