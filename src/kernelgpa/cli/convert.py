@@ -11,7 +11,8 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.base import Contents
-from ..io.files import FORMATS, fitted_to, read, suffix_of, write_bytes
+from ..io.files import FORMATS, fitted_to, read, suffix_of
+from ..io.whole import require_writable_file, write_bytes
 from ..io.matching import gather
 from .common import (
     MATCHED,
@@ -54,6 +55,7 @@ def convert(
         for note in one.notes:
             say(f"note: {path}: {note}")
     if to is None:
+        require_writable_file(output)
         _write(output, _together(contents))
         typer.echo(str(output))
         return

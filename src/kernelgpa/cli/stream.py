@@ -18,7 +18,8 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.base import Contents, Specimen
-from ..io.files import FORMATS, write_bytes
+from ..io.files import FORMATS
+from ..io.whole import require_writable_file, write_bytes
 from ..streaming import StreamingGPA
 from ..streaming.checkpoint import read as read_checkpoint
 from ..streaming.frames import Drop, End, parse
@@ -111,8 +112,8 @@ def _require_apart(frames: Path, output: Path | None, checkpoint: Path | None, v
     if twice:
         raise InvalidSetting(f"{twice[0]} is given twice, to be read and written; give files of their own")
     for one in (checkpoint, view):
-        if one is not None and not one.parent.is_dir():
-            raise InvalidSetting(f"{one}: there is no folder {one.parent}; make it first")
+        if one is not None:
+            require_writable_file(one)
 
 
 def _resumed(session: Session, checkpoint: Path | None) -> dict[str, Any]:

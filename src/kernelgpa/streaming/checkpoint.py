@@ -17,8 +17,8 @@ import numpy as np
 
 from ..errors import FormatError, InvalidSetting, KernelGPAError
 from ..frames import Array
-from ..io.files import write_bytes
 from ..io.npz import arrays_in, packed
+from ..io.whole import write_bytes
 from ..live import Live
 from ..observations import Cloud
 from ..saved import CLASSES, settings_of
