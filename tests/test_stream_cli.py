@@ -374,6 +374,30 @@ def test_a_checkpoint_of_another_program_is_refused(kernelgpa, frames):
     assert (code, words) == (2, "kernelgpa: state.npz: it was not made by kernelgpa stream; give another checkpoint\n")
 
 
+# -- too little memory --
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits addresses as Linux does")
+def test_a_frame_without_memory_for_it_is_skipped(texts, tmp_path):
+    rng = np.random.default_rng(0)
+    huge = [render(name, 20.0, range(6000), rng.standard_normal((6000, 3))) for name in ("a", "b")]
+    (tmp_path / "frames.jsonl").write_text("".join([*texts[:4], *huge, *texts[4:8]]))
+
+    def limit():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (1_500_000_000,) * 2)
+
+    command = [*PROGRAM, "frames.jsonl", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("the line is skipped") == 1
+    assert done.stderr.startswith("frames.jsonl, line 6: a frame of 6000 landmarks would take ")
+    told = lines_in(done.stdout)
+    assert [line["frame"] for line in told] == [0, 1, 2, 3, "a", 4, 5, 6, 7]
+    assert {line["state"] for line in told[2:]} == {"ok"}
+
+
 # -- killed, stopped, started again --
 
 PROGRAM = [sys.executable, "-m", "kernelgpa", "stream"]

@@ -183,8 +183,9 @@ class Run:
             say(f"{error}; the line is skipped")
             if not line.whole:  # perhaps still being written
                 return True
-        except InvalidObservations as error:
-            say(f"{source}, line {line.number}: {error}; the line is skipped")
+        except (InvalidObservations, MemoryError) as error:
+            found = str(error) or "there is not enough memory for it"
+            say(f"{source}, line {line.number}: {found}; the line is skipped")
         self.place = line.place
         if session.due:
             self._update()
