@@ -380,9 +380,7 @@ def test_memory_that_is_used_up_is_one_line_with_what_to_do(scans, monkeypatch):
     monkeypatch.setattr(KernelGPA, "fit", exhausted)
     code, _, errors = scans("register", "scans.csv", "-o", "out")
     assert code == 2
-    assert errors.splitlines()[-1] == (
-        "kernelgpa: the memory is used up; use fewer landmarks or clouds, or --inducing"
-    )
+    assert errors.splitlines()[-1] == ("kernelgpa: the memory is used up; use fewer landmarks or clouds, or --inducing")
 
 
 # -- disks that are full or closed --

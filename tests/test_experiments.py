@@ -256,7 +256,9 @@ def test_a_folder_without_tables_is_refused_before_anything_runs(tmp_path, typed
 
 
 def test_the_current_folder_can_hold_the_experiments(monkeypatch, tmp_path):
-    outcome = Outcome("liver", "livers", "about", [Table("liver", "liver", "mm", ["kernel"], [("mean", [1.0])])], [], {})
+    outcome = Outcome(
+        "liver", "livers", "about", [Table("liver", "liver", "mm", ["kernel"], [("mean", [1.0])])], [], {}
+    )
     monkeypatch.setitem(run.EXPERIMENTS, "liver", lambda quick, seed: outcome)
     monkeypatch.chdir(tmp_path)
     before = tmp_path.stat().st_ino

@@ -260,20 +260,15 @@ def test_a_result_in_the_current_folder_leaves_that_folder_where_it_is(monkeypat
     assert isinstance(load("."), KernelGPA)
 
 
-def test_a_mount_point_and_a_folder_whose_parent_is_closed_keep_their_place(monkeypatch, tmp_path):
-    for patch in (
-        lambda: monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "out"),
-        lambda: monkeypatch.setattr(folders, "_is_writable", lambda path: path.name == "out"),
-    ):
-        out = save(AffineGPA().fit(observations()), tmp_path / "out")
-        before = out.stat().st_ino
-        with monkeypatch.context():
-            patch()
-            save(KernelGPA().fit(observations()), out)
-            monkeypatch.undo()
-        assert out.stat().st_ino == before
-        assert isinstance(load(out), KernelGPA)
-        assert sorted(path.name for path in out.iterdir()) == FILES
+@pytest.mark.parametrize(("where", "name"), [(Path, "is_mount"), (folders, "_is_writable")], ids=["mount", "closed"])
+def test_a_mount_point_and_a_folder_whose_parent_is_closed_keep_their_place(where, name, monkeypatch, tmp_path):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    before = out.stat().st_ino
+    monkeypatch.setattr(where, name, lambda path: path.name == "out")
+    save(KernelGPA().fit(observations()), out)
+    assert out.stat().st_ino == before
+    assert isinstance(load(out), KernelGPA)
+    assert sorted(path.name for path in out.iterdir()) == FILES
 
 
 @pytest.mark.parametrize("after", range(1, 17, 3))
