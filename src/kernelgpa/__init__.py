@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .diagnosis import Finding, Suspicion
     from .errors import (
         DegenerateCloud,
+        Disconnected,
         FormatError,
         InvalidObservations,
         InvalidSetting,
@@ -41,6 +42,7 @@ __all__ = [
     "TPSGPA",
     "AffineGPA",
     "DegenerateCloud",
+    "Disconnected",
     "Finding",
     "Forecast",
     "FormatError",
@@ -75,7 +77,7 @@ _MODULE_OF = {
     **dict.fromkeys(["Finding", "Suspicion"], "diagnosis"),
     **dict.fromkeys(["DegenerateCloud", "FormatError", "InvalidObservations", "InvalidSetting"], "errors"),
     **dict.fromkeys(["KernelGPAError", "KernelGPAWarning", "NotFitted", "NumericalFailure"], "errors"),
-    **dict.fromkeys(["TooLarge", "WeaklyTied"], "errors"),
+    **dict.fromkeys(["Disconnected", "TooLarge", "WeaklyTied"], "errors"),
     **dict.fromkeys(["TPSGPA", "AffineGPA", "KernelGPA", "RigidGPA"], "estimators"),
     **dict.fromkeys(["load", "save"], "folder"),
     **dict.fromkeys(["Forecast", "forecast"], "forecast"),
