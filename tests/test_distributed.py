@@ -225,6 +225,6 @@ def test_a_cluster_that_goes_in_the_middle_of_a_fit_ends_it(what):
     with made_cluster() as cluster, distributed.Client(cluster) as client:
         gone = Timer(1.0, cluster.close) if what == "close" else Timer(1.0, cluster.scale, (0,))
         gone.start()
-        with pytest.raises(Disconnected, match="closed; make a new Client|no worker for 1 s; start workers"):
+        with pytest.raises(Disconnected, match=r"closed; make a new Client|no worker for 1 s; start workers"):
             kernelgpa_distributed.fit(KernelGPA(), client, [partial(late, pair) for pair in few()], timeout=1.0)
         gone.join()

@@ -23,7 +23,7 @@ from ..io.whole import require_writable_file, write_bytes
 from ..streaming import StreamingGPA
 from ..streaming.checkpoint import read as read_checkpoint
 from ..streaming.frames import Drop, End, parse
-from ..streaming.journal import MAP, POSES, UPDATES, Journal
+from ..streaming.journal import MAP, POSES, UPDATES, Journal, require_sizes
 from ..streaming.lines import STANDARD_INPUT, Line, Place, lines_of
 from ..streaming.session import Session
 from ..streaming.view import page
@@ -132,6 +132,7 @@ def _resumed(session: Session, checkpoint: Path | None) -> dict[str, Any]:
         session.stream = found
         session.restore(about["session"])
         Place(**about["place"])
+        require_sizes(about.get("sizes"))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise FormatError(checkpoint, None, "it was not made by kernelgpa stream", "give another checkpoint") from None
     return about
