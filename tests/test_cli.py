@@ -373,6 +373,16 @@ def test_interrupting_is_one_line_and_130(kernelgpa, monkeypatch):
     assert errors.splitlines()[-1] == "kernelgpa: interrupted; nothing was written"
 
 
+def test_memory_that_is_used_up_is_one_line_with_what_to_do(scans, monkeypatch):
+    def exhausted(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(KernelGPA, "fit", exhausted)
+    code, _, errors = scans("register", "scans.csv", "-o", "out")
+    assert code == 2
+    assert errors.splitlines()[-1] == ("kernelgpa: the memory is used up; use fewer landmarks or clouds, or --inducing")
+
+
 # -- disks that are full or closed --
 
 
@@ -405,4 +415,56 @@ def test_a_place_that_cannot_be_written_is_one_line(scans):
     code, printed, errors = scans("register", "scans.csv", "-o", "/proc/out")
     assert code == 2
     assert printed == ""
-    assert errors.strip().splitlines()[-1].startswith("kernelgpa: [Errno")
+    assert errors == "kernelgpa: /proc/out cannot be written (No such file or directory); give another folder\n"
+
+
+def test_the_current_folder_can_be_the_output(scans, monkeypatch, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    before = out.stat().st_ino
+    for method in ("affine", "rigid"):
+        code, printed, errors = scans("register", "../scans.csv", "-o", ".", "--method", method)
+        assert code == 0, errors
+        assert "report: report.html" in printed
+        assert out.stat().st_ino == before
+        assert sorted(path.name for path in out.iterdir()) == FILES
+    assert json.loads((out / "summary.json").read_text())["title"] == "out"
+    assert scans("demo", "-o", ".")[0] == 0
+    assert out.stat().st_ino == before
+    assert (out / "clouds.png").exists()
+
+
+def test_the_folder_of_the_data_is_no_output(scans, monkeypatch, tmp_path):
+    monkeypatch.setattr(KernelGPA, "fit", lambda *_: pytest.fail("the output was not checked before the fit"))
+    for output in (".", tmp_path):
+        code, _, errors = scans("register", "scans.csv", "-o", output)
+        assert (code, errors) == (
+            2,
+            f"kernelgpa: {tmp_path} holds other things than a result (scans.csv); give a new folder\n",
+        )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tune", "scans.csv", "-o"],
+        ["convert", "scans.csv", "-o"],
+        ["simulate", "-o"],
+        ["simulate", "-o", "new.csv", "--truth"],
+        ["stream", "scans.csv", "--checkpoint"],
+        ["stream", "scans.csv", "--view"],
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_cannot_be_written_is_refused_before_any_work(scans, tmp_path, arguments):
+    (tmp_path / "folder.csv").mkdir()
+    before = sorted(tmp_path.iterdir())
+    for name, said in (
+        ("none/x.csv", "none/x.csv: there is no folder none; make it first"),
+        ("folder.csv", "folder.csv is a folder; give the name of a file"),
+        ("/proc/x.csv", "/proc/x.csv cannot be written (No such file or directory); give another file"),
+    ):
+        code, printed, errors = scans(*arguments, name)
+        assert (code, printed, errors) == (2, "", f"kernelgpa: {said}\n")
+    assert sorted(tmp_path.iterdir()) == before

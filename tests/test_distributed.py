@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from conftest import scene
 from kernelgpa import (
     AffineGPA,
+    Disconnected,
     InvalidObservations,
     InvalidSetting,
     KernelGPA,
@@ -152,3 +153,78 @@ def test_more_landmarks_than_a_worker_can_add_up_are_refused(monkeypatch):
     pair = (np.random.default_rng(0).standard_normal((8, 3)), range(8))
     with pytest.raises(TooLarge, match="8 x 8 take"):
         kernelgpa_distributed._scene([[pair, pair]])
+
+
+# -- clusters that are not there --
+
+
+def few():
+    rng = np.random.default_rng(0)
+    body = rng.standard_normal((20, 3))
+    return [(body + 0.01 * rng.standard_normal((20, 3)), range(20)) for _ in range(4)]
+
+
+def late(pair):
+    time.sleep(2.0)
+    return pair
+
+
+def made_cluster():
+    """A cluster of one worker, to be closed."""
+    return distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+    )
+
+
+@pytest.mark.parametrize("client", [None, "tcp://127.0.0.1:8786", 3], ids=repr)
+def test_what_is_no_client_is_refused(client):
+    with pytest.raises(InvalidSetting, match=r"client is .*; expected a dask.distributed.Client"):
+        kernelgpa_distributed.fit(KernelGPA(), client, few())
+
+
+@pytest.mark.parametrize("timeout", [-1, None, float("nan"), True, "long"])
+def test_a_timeout_is_a_number_of_seconds(client, timeout):
+    with pytest.raises(InvalidSetting, match=r"timeout is .*; expected a number of seconds"):
+        kernelgpa_distributed.fit(KernelGPA(), client, few(), timeout=timeout)
+
+
+@pytest.mark.parametrize("what", ["client", "cluster"])
+def test_after_a_client_or_cluster_is_closed_everything_says_so(what):
+    with made_cluster() as cluster, distributed.Client(cluster) as client:
+        result = kernelgpa_distributed.fit(KernelGPA(), client, few())
+        (client if what == "client" else cluster).close()
+        for call in (
+            lambda: kernelgpa_distributed.fit(KernelGPA(), client, few()),
+            result.poses,
+            lambda: result.transform(np.zeros((1, 3)), 0),
+        ):
+            with pytest.raises(Disconnected, match="is closed; make a new Client, and fit again"):
+                call()
+
+
+def test_without_workers_a_fit_waits_a_little_and_then_says_what_to_do():
+    with made_cluster() as cluster, distributed.Client(cluster) as client:
+        result = kernelgpa_distributed.fit(KernelGPA(), client, few(), timeout=0.5)
+        cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.05)
+        found = r"no worker for 0.5 s; start workers, for example with cluster.scale\(2\)"
+        begun = time.monotonic()
+        with pytest.raises(Disconnected, match=found):
+            kernelgpa_distributed.fit(KernelGPA(), client, few(), timeout=0.5)
+        with pytest.raises(Disconnected, match=found):
+            result.poses()
+        assert time.monotonic() - begun < 20
+        cluster.scale(1)
+        again = kernelgpa_distributed.fit(KernelGPA(), client, few(), timeout=60).map_
+        assert_allclose(again, result.map_, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("what", ["close", "scale"])
+def test_a_cluster_that_goes_in_the_middle_of_a_fit_ends_it(what):
+    with made_cluster() as cluster, distributed.Client(cluster) as client:
+        gone = Timer(1.0, cluster.close) if what == "close" else Timer(1.0, cluster.scale, (0,))
+        gone.start()
+        with pytest.raises(Disconnected, match=r"closed; make a new Client|no worker for 1 s; start workers"):
+            kernelgpa_distributed.fit(KernelGPA(), client, [partial(late, pair) for pair in few()], timeout=1.0)
+        gone.join()

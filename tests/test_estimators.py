@@ -139,6 +139,7 @@ def test_an_unfitted_model_says_so(model):
         (KernelGPA(kernel="cubic"), "kernel 'cubic' is unknown"),
         (KernelGPA(bandwidth=0), "bandwidth is 0"),
         (KernelGPA(bandwidth="wide"), "bandwidth is 'wide'"),
+        (KernelGPA(bandwidth=1e308), "bandwidth is 1e[+]308; above 1e[+]100"),
         (KernelGPA(smoothing=-1.0), "smoothing is -1.0"),
         (KernelGPA(smoothing=np.nan), "smoothing is nan"),
         (KernelGPA(modes="many"), "modes is 'many'"),

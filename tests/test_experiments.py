@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from matplotlib.image import imread
 
 from kernelgpa import FormatError, InvalidSetting, simulate
 from kernelgpa.cli import main
-from kernelgpa.experiments import ct, face, liver, page, reproduce, scales, scoring
+from kernelgpa.experiments import ct, face, liver, page, reproduce, run, scales, scoring
 from kernelgpa.experiments.liver import deformation
 from kernelgpa.experiments.paper import numbers_in, set_beside
 from kernelgpa.experiments.scoring import COLUMNS, PAPER, claims_of_ours
@@ -257,3 +258,22 @@ def test_a_folder_without_tables_is_refused_before_anything_runs(tmp_path, typed
         reproduce(["all"], tmp_path / "new", paper=tmp_path)
     with pytest.raises(FormatError, match="no such folder"):
         reproduce(["all"], tmp_path / "new", paper=tmp_path / "nowhere")
+
+
+def test_the_current_folder_can_hold_the_experiments(monkeypatch, tmp_path):
+    outcome = Outcome(
+        "liver", "livers", "about", [Table("liver", "liver", "mm", ["kernel"], [("mean", [1.0])])], [], {}
+    )
+    monkeypatch.setitem(run.EXPERIMENTS, "liver", lambda quick, seed: outcome)
+    monkeypatch.chdir(tmp_path)
+    before = tmp_path.stat().st_ino
+    for _ in range(2):
+        reproduce(["liver"], Path())
+        assert tmp_path.stat().st_ino == before
+        assert sorted(path.name for path in Path().iterdir()) == ["index.html", "liver.csv", "liver.md"]
+    with pytest.raises(InvalidSetting, match=r"/proc/out cannot be written"):
+        reproduce(["liver"], Path("/proc/out"))
+    (tmp_path / "mine.txt").write_text("x")
+    monkeypatch.setitem(run.EXPERIMENTS, "liver", lambda quick, seed: pytest.fail("too late"))
+    with pytest.raises(InvalidSetting, match=rf"{tmp_path} holds other things .*mine\.txt"):
+        reproduce(["liver"], Path())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +14,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kernelgpa import FormatError, InvalidObservations, InvalidSetting, KernelGPA, TooLarge, io
 from kernelgpa.io.base import Contents, Specimen, counted
-from kernelgpa.io.files import FORMATS, fitted_to, suffix_of, write_bytes
+from kernelgpa.io.files import FORMATS, fitted_to, suffix_of
 from kernelgpa.io.matching import gather
 from kernelgpa.io.poses import kitti, tum
+from kernelgpa.io.whole import write_bytes
 from shared_data import SHARED
 
 APES = SHARED / "data" / "landmarks" / "apes"
@@ -151,6 +155,20 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "x.csv"]
     write_bytes(target, b"new")
     assert target.read_bytes() == b"new"
+
+
+def test_what_killed_writes_left_of_a_file_is_removed_by_the_next_one(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    gone, running = process.pid, os.getppid()
+    old = [f".x.npz.part-{gone}", f".x.npz.part-{running}", f".y.npz.part-{gone}", ".x.npz.part-mine", "x.npz.part-1"]
+    for name in (*old, f".x.npz.part-{gone}0"):
+        (tmp_path / name).write_bytes(b"half")
+    for name in old:
+        os.utime(tmp_path / name, (0, 0))
+    write_bytes(tmp_path / "x.npz", b"new")
+    kept = {*old[1:], f".x.npz.part-{gone}0", "x.npz"}  # of a process that runs, of others, and what is recent
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

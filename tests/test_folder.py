@@ -245,6 +245,75 @@ def test_a_folder_that_cannot_be_written_is_an_os_error(tmp_path):
         save(KernelGPA().fit(observations()), tmp_path / "out")
 
 
+# -- folders that must not be moved --
+
+
+def test_a_result_in_the_current_folder_leaves_that_folder_where_it_is(monkeypatch, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    before = out.stat().st_ino
+    monkeypatch.chdir(out)
+    save(AffineGPA().fit(observations()), ".")
+    save(KernelGPA().fit(observations(2)), Path())  # one file fewer
+    assert Path.cwd() == out
+    assert out.stat().st_ino == before
+    assert sorted(path.name for path in Path().iterdir()) == [name for name in FILES if name != "map.ply"]
+    assert isinstance(load("."), KernelGPA)
+
+
+@pytest.mark.parametrize(("where", "name"), [(Path, "is_mount"), (folders, "_is_writable")], ids=["mount", "closed"])
+def test_a_mount_point_and_a_folder_whose_parent_is_closed_keep_their_place(where, name, monkeypatch, tmp_path):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    before = out.stat().st_ino
+    monkeypatch.setattr(where, name, lambda path: path.name == "out")
+    save(KernelGPA().fit(observations()), out)
+    assert out.stat().st_ino == before
+    assert isinstance(load(out), KernelGPA)
+    assert sorted(path.name for path in out.iterdir()) == FILES
+
+
+@pytest.mark.parametrize("after", range(1, 17, 3))
+@pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_files_that_cannot_all_be_put_leave_the_old_ones(after, problem, monkeypatch, tmp_path):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    (out / "clouds.png").write_bytes(b"old")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    new = KernelGPA().fit(observations())
+    monkeypatch.chdir(out)
+    move, moves = Path.rename, []
+
+    def failing(one, to):
+        moves.append(one)
+        if len(moves) == after:
+            raise problem
+        return move(one, to)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(type(problem)):
+        save(new, out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_what_a_killed_run_left_in_a_folder_is_neither_a_result_nor_in_the_way(monkeypatch, tmp_path):
+    out = save(AffineGPA().fit(observations()), tmp_path / "out")
+    left = out / f".out.part-{dead_process()}-abc"
+    left.mkdir()
+    (left / "map.csv").write_bytes(b"half")
+    monkeypatch.chdir(out)
+    save(KernelGPA().fit(observations()), ".")  # perhaps it runs on another machine
+    assert left.exists()
+    os.utime(left, (0, 0))
+    save(KernelGPA().fit(observations()), ".")
+    assert sorted(path.name for path in out.iterdir()) == FILES
+
+
+def dead_process():
+    """The number of a process that is gone."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    return process.pid
+
+
 # -- models that cannot be loaded --
 
 

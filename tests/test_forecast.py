@@ -91,3 +91,109 @@ def test_nonsense_is_not_forecast():
         with pytest.raises(InvalidSetting, match=r"forecast of .* expected"):
             forecast(*arguments)
     assert forecast(np.int32(100_000), np.int32(100_000)).memory > 1e15
+
+
+# -- what is left --
+
+forecasts = sys.modules["kernelgpa.forecast"]  # the module, whose name the function has too
+
+
+def group(folder, **figures):
+    """A control group with such figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in figures.items():
+        (folder / name.replace("_", ".", 1)).write_text(f"{value}\n")
+
+
+def membership(root, text):
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(text)
+
+
+def test_every_control_group_above_a_process_counts(tmp_path):
+    membership(tmp_path, "0::/system.slice/job/step\n")
+    top = tmp_path / "sys/fs/cgroup"
+    assert forecasts._left_in_groups(tmp_path) == forecasts.UNKNOWN  # no such folders
+    group(top / "system.slice/job/step", memory_max="max", memory_current=100)
+    assert forecasts._left_in_groups(tmp_path) == forecasts.UNKNOWN  # no limit
+    group(top / "system.slice/job", memory_max=5000, memory_current=1000)
+    group(top / "system.slice", memory_max=90_000, memory_current=1000)
+    group(top / "other", memory_max=1, memory_current=1)
+    assert forecasts._left_in_groups(tmp_path) == 4000
+    group(top / "system.slice/job/step", memory_max="max", memory_high=600, memory_current=100)
+    assert forecasts._left_in_groups(tmp_path) == 500
+    group(top, memory_max=1500, memory_current=1400, memory_stat="anon 900\ninactive_file 300")
+    assert forecasts._left_in_groups(tmp_path) == 400  # what is only cached can be taken back
+
+
+def test_control_groups_of_the_first_version_count_too(tmp_path):
+    membership(tmp_path, "4:cpu:/deep\n3:memory,hugetlb:/docker/abc\n1:name=systemd:/\n0::/\n")
+    top = tmp_path / "sys/fs/cgroup/memory"
+    group(top, memory_limit_in_bytes=7000, memory_usage_in_bytes=1000)  # all that a container sees
+    assert forecasts._left_in_groups(tmp_path) == 6000
+    group(top / "docker/abc", memory_limit_in_bytes=3000, memory_usage_in_bytes=1000)
+    assert forecasts._left_in_groups(tmp_path) == 2000
+
+
+def under_limit(code, beyond):
+    """Run code in a process that may take so many bytes of addresses beyond those of its imports."""
+    limit = f"""
+import resource
+from pathlib import Path
+import numpy as np
+import warnings
+from kernelgpa import KernelGPA, StreamingGPA, TooLarge, forecast
+from kernelgpa.memory import room
+warnings.simplefilter("ignore")
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + {beyond}, size + {beyond}))
+"""
+    return subprocess.run([sys.executable, "-c", limit + code], capture_output=True, text=True, check=False)
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits addresses as Linux does")
+
+
+@linux
+def test_a_limit_on_addresses_is_known():
+    done = under_limit("print(forecast(3, 10).available)", 10**9)
+    assert 5e8 < int(done.stdout) <= 10**9, done.stderr
+
+
+@linux
+def test_memory_that_the_system_refuses_is_an_error_of_the_family():
+    for shape in ("(20_000, 20_000)", "(2000, 2000)", "(10**9, 10**9)"):
+        code = f"""
+try:
+    held = [room(*{shape}) for _ in range(100)]
+except TooLarge as error:
+    print(isinstance(error, MemoryError), error)
+"""
+        done = under_limit(code, 4 * 10**8)
+        assert done.stdout.startswith("True the system has no "), done.stderr
+        assert "use fewer landmarks" in done.stdout
+
+
+@linux
+@pytest.mark.parametrize("beyond", [450_000_000, 800_000_000])
+def test_what_is_forecast_to_fit_fits(beyond):
+    """Under a limit a fit is done exactly, or with fewer features, or refused; and nothing raw comes out."""
+    code = """
+rng = np.random.default_rng(0)
+for m in (200, 600, 900, 1200, 1800, 2600):
+    body = rng.standard_normal((m, 3)) * [3, 2, 1]
+    points = np.stack([body + 0.1 * np.sin(body + t) for t in range(4)]) + 0.01 * rng.standard_normal((4, m, 3))
+    fits = forecast(4, m).fits
+    try:
+        exact = len(KernelGPA().fit(points).warps_[0].centres) == m
+        print("exact" if exact else "thin", fits)
+        assert exact == fits or m <= 400
+    except TooLarge:
+        print("refused")
+        assert not fits
+"""
+    done = under_limit(code, beyond)
+    assert done.returncode == 0, done.stderr
+    ends = done.stdout.splitlines()
+    assert ends[0] == "exact True"
+    assert ends[-1] != "exact True"

@@ -79,3 +79,112 @@ def test_an_interrupt_ends_everything(work, to_all):
     finally:
         for left in in_session(process.pid):
             os.kill(left, signal.SIGKILL)
+
+
+# -- the command, while it starts --
+
+ONE_LINE = "kernelgpa: interrupted; nothing was written\n"
+PAUSED = """
+import builtins, runpy, sys, time
+real, target = builtins.__import__, sys.argv[1]
+
+def pausing(name, *arguments, **named):
+    if name == target:
+        builtins.__import__ = real
+        print("here", flush=True)
+        try:
+            time.sleep(60)
+        except BaseException:  # as some libraries do
+            pass
+    return real(name, *arguments, **named)
+
+builtins.__import__ = pausing
+sys.argv = ["kernelgpa", "--version"]
+runpy.run_module("kernelgpa", run_name="__main__", alter_sys=True)
+"""
+
+
+def as_in_a_terminal():
+    """Interrupts are ignored in what a shell starts in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def start(*arguments):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, *arguments], text=True, preexec_fn=as_in_a_terminal, **pipes)
+
+
+@pytest.mark.parametrize("module", ["typer", "numpy", "sklearn.exceptions", "scipy.spatial", "matplotlib", "joblib"])
+def test_an_interrupt_during_imports_is_one_line(module):
+    with start("-c", PAUSED, module) as process:
+        assert process.stdout.readline() == "here\n"
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, printed, errors) == (130, "", ONE_LINE)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.3, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("program", [["-m", "kernelgpa"], ["-c", "from kernelgpa.__main__ import main; main()"]])
+def test_an_interrupt_at_any_moment_of_the_start_is_one_line_or_too_late(program, after):
+    with start(*program, "--version") as process:
+        maps = Path(f"/proc/{process.pid}/maps")
+        while process.poll() is None and "numpy" not in maps.read_text():
+            time.sleep(0.002)  # until the imports have begun
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=PATIENCE)
+    if process.returncode == 130 and not printed:
+        assert errors.strip() == ONE_LINE.strip()
+    else:  # the version was printed before
+        assert process.returncode in (0, 130)
+        assert (printed.split()[0], errors) == ("kernelgpa", "")
+    assert after or process.returncode == 130
+
+
+def test_a_command_in_the_background_ignores_interrupts_as_its_shell_wishes():
+    command = [sys.executable, "-m", "kernelgpa", "--version"]
+    ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **ignoring) as process:
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+    assert process.returncode == 0
+
+
+LIGHT = """
+import sys
+import kernelgpa
+assert "numpy" not in sys.modules
+assert set(kernelgpa.__all__) <= set(dir(kernelgpa))
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        LIGHT,
+        "from kernelgpa import forecast; forecast(3, 10)",
+        "import kernelgpa.deformable, kernelgpa; kernelgpa.forecast(3, 10)",  # loads the module of that name
+        "import kernelgpa.forecast; kernelgpa.forecast(3, 10); kernelgpa.Forecast",
+        "from kernelgpa.uncertainty import Uncertainty; from kernelgpa import uncertainty; uncertainty.__call__",
+        "from kernelgpa import *; KernelGPA(); forecast(3, 10); simulate.liver; io.read",
+        "import kernelgpa; kernelgpa.plotting.clouds; kernelgpa.io.read; kernelgpa.warps.Warp",
+        "import kernelgpa; assert not hasattr(kernelgpa, 'nothing') and not hasattr(kernelgpa, '_nothing')",
+        "import kernelgpa; [getattr(kernelgpa, name) for name in kernelgpa.__all__]",
+        "import pickle; from kernelgpa import KernelGPA; pickle.loads(pickle.dumps(KernelGPA()))",
+    ],
+)
+def test_what_is_loaded_when_it_is_asked_for_is_what_was_asked_for(code):
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_table_of_what_users_import_is_complete():
+    import kernelgpa
+
+    named = set(kernelgpa._MODULE_OF)
+    modules = {name for name in kernelgpa.__all__ if name not in named}
+    assert modules == {"io", "metrics", "selection", "simulate"}
+    assert named <= set(kernelgpa.__all__)
+    for name, home in kernelgpa._MODULE_OF.items():
+        assert getattr(kernelgpa, name) is getattr(sys.modules[f"kernelgpa.{home}"], name)

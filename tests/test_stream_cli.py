@@ -19,6 +19,7 @@ from conftest import run
 from kernelgpa import KernelGPA, StreamingGPA, io, simulate
 from kernelgpa.errors import FormatError
 from kernelgpa.frames import finite_rows
+from kernelgpa.io.npz import arrays_in, packed
 from kernelgpa.observations import Cloud, Observations
 from kernelgpa.rotations import nearest
 from kernelgpa.streaming.checkpoint import read as read_checkpoint
@@ -372,6 +373,58 @@ def test_a_checkpoint_of_another_program_is_refused(kernelgpa, frames):
     StreamingGPA().checkpoint("state.npz")
     code, _, words = kernelgpa("stream", "frames.jsonl", "--checkpoint", "state.npz")
     assert (code, words) == (2, "kernelgpa: state.npz: it was not made by kernelgpa stream; give another checkpoint\n")
+
+
+ODD = [None, True, -1, 1.5, float("nan"), "abc", [], [1], [["a", 2]], {}, {"a": 1}, {"abc": ["x"]}]
+
+
+@pytest.mark.parametrize("part", ["session", "place", "sizes"])
+def test_a_checkpoint_whose_frames_were_changed_is_refused_or_goes_on(kernelgpa, texts, tmp_path, part):
+    (tmp_path / "frames.jsonl").write_text("".join(texts[:4]))
+    options = ["-o", "out", "--checkpoint", "state.npz", "--every", 2, "--map"]
+    assert kernelgpa("stream", "frames.jsonl", *options)[0] == 0
+    arrays = arrays_in((tmp_path / "state.npz").read_bytes(), "state")
+    header = json.loads(str(arrays["header"]))
+    kept = header["about"][part]
+    changed = [*ODD, *({**kept, key: odd} for key in kept for odd in ODD)]
+    if part == "session":
+        first, one = kept["taken"][0]
+        changed += [{**kept, "taken": [[first, {**one, key: odd}]]} for key in one for odd in ODD]
+        changed += [{**kept, "taken": [[odd, one]]} for odd in ODD]
+    (tmp_path / "frames.jsonl").write_text("".join(texts[:6]))
+    codes = set()
+    for odd in changed:
+        about = {**header["about"], part: odd}
+        state = packed({**arrays, "header": np.array(json.dumps({**header, "about": about}))})
+        (tmp_path / "state.npz").write_bytes(state)
+        code, _, words = kernelgpa("stream", "frames.jsonl", *options)
+        assert code == 0 or (code == 2 and words.count("\n") == 1 and words.startswith("kernelgpa: ")), (odd, words)
+        codes.add(code)
+    assert 2 in codes
+
+
+# -- too little memory --
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits addresses as Linux does")
+def test_a_frame_without_memory_for_it_is_skipped(texts, tmp_path):
+    rng = np.random.default_rng(0)
+    huge = [render(name, 20.0, range(6000), rng.standard_normal((6000, 3))) for name in ("a", "b")]
+    (tmp_path / "frames.jsonl").write_text("".join([*texts[:4], *huge, *texts[4:8]]))
+
+    def limit():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (1_500_000_000,) * 2)
+
+    command = [*PROGRAM, "frames.jsonl", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("the line is skipped") == 1
+    assert done.stderr.startswith("frames.jsonl, line 6: a frame of 6000 landmarks would take ")
+    told = lines_in(done.stdout)
+    assert [line["frame"] for line in told] == [0, 1, 2, 3, "a", 4, 5, 6, 7]
+    assert {line["state"] for line in told[2:]} == {"ok"}
 
 
 # -- killed, stopped, started again --

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -24,10 +25,13 @@ from kernelgpa import (
     NumericalFailure,
     RigidGPA,
     StreamingGPA,
+    TooLarge,
     WeaklyTied,
     simulate,
 )
+from kernelgpa.live import Live
 from kernelgpa.rotations import nearest
+from kernelgpa.streaming import memory
 from kernelgpa.warps import KernelFamily
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")
@@ -642,3 +646,85 @@ def test_points_go_there_and_back():
         add(stream, cloud)
     there = stream.transform(points[1], 1)
     assert_allclose(stream.inverse_transform(there, 1), points[1], atol=1e-6)
+
+
+# -- too little memory --
+
+
+@pytest.fixture
+def few_bytes(monkeypatch):
+    """A machine with so many bytes free."""
+
+    def allow(count):
+        monkeypatch.setattr(memory, "UNASKED", 0)
+        monkeypatch.setattr(sys.modules["kernelgpa.forecast"], "available_memory", lambda: count)
+
+    return allow
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_a_frame_without_memory_for_it_changes_nothing(few_bytes, window):
+    points = scene(n=5, m=40, hidden=0.2, bend=0.05, noise=0.01)[0]
+    stream = StreamingGPA(window=window)
+    for cloud in points[:3]:
+        add(stream, cloud)
+    stream.update()
+    before, keys = stream.map_, stream.keys_
+    few_bytes(1000)
+    found = r"a frame of \d+ landmarks would take 0.00 GB of 0.00 GB free, because \d+ landmarks are shared by"
+    with pytest.raises(TooLarge, match=found):
+        add(stream, points[3])
+    assert stream.keys_ == keys
+    assert_allclose(stream.map_, before, rtol=0, atol=0)
+    few_bytes(10**9)
+    key = add(stream, points[3])
+    few_bytes(1000)
+    with pytest.raises(TooLarge, match="this update would take"):
+        stream.update()
+    assert_allclose(stream.map_, before, rtol=0, atol=0)
+    few_bytes(10**9)
+    stream.update()
+    assert stream.keys_[-1] == key
+    assert_equals_batch(stream, KernelGPA(), points)
+
+
+def test_only_landmarks_that_clouds_share_take_memory(few_bytes):
+    """A frame of many landmarks that nobody else sees is taken; so is one for which others leave the window."""
+    rng = np.random.default_rng(0)
+    few_bytes(3_000_000)  # 12 x 150^2 numbers
+    stream = StreamingGPA(window=2)
+    stream.add(rng.standard_normal((400, 3)), range(400))
+    with pytest.raises(TooLarge):
+        stream.add(rng.standard_normal((400, 3)), range(400))
+    stream.add(rng.standard_normal((100, 3)), range(100))
+    stream.add(rng.standard_normal((100, 3)), range(100))
+    assert len(stream.keys_) == 2
+
+
+@pytest.mark.parametrize("problem", [MemoryError("Unable to allocate"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("calls", [1, 2, 4])
+def test_an_update_that_ends_in_the_middle_can_be_done_again(problem, calls, monkeypatch):
+    points = scene(n=5, m=40, hidden=0.2, bend=0.05, noise=0.01)[0]
+    stream = StreamingGPA()
+    for cloud in points[:3]:
+        add(stream, cloud)
+    stream.update()
+    before = stream.map_
+    for cloud in points[3:]:
+        add(stream, cloud)
+    with monkeypatch.context() as patch:
+        accumulate, done = Live._accumulate, []
+
+        def failing(*arguments):
+            done.append(arguments)
+            if len(done) >= calls:
+                raise problem
+            accumulate(*arguments)
+
+        patch.setattr(Live, "_accumulate", failing)
+        raised = TooLarge if isinstance(problem, MemoryError) else KeyboardInterrupt
+        with pytest.raises(raised):
+            stream.update()
+    assert_allclose(stream.map_, before, rtol=0, atol=0)
+    stream.update()
+    assert_equals_batch(stream, KernelGPA(), points)

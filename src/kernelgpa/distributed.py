@@ -11,17 +11,20 @@ others; every step is a plain function of the one before, so the result is the s
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .deformable import DeformableGPA
-from .errors import InvalidObservations, InvalidSetting, KernelGPAWarning, TooLarge
+from .errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge
 from .forecast import available_memory
 from .forms import DenseForm, accumulate
 from .frames import Array
@@ -33,6 +36,9 @@ from .threads import one_blas_thread
 from .warps import ReducedCloud, Warp
 
 BATCH = 50  # clouds that are read and reduced by one task
+PATIENCE = 10.0  # seconds without a worker
+POLL = 1.0  # seconds between two looks at whether there are workers
+CLOSED = "the client or its cluster is closed; make a new Client, and fit again"
 SUMS = 4  # matrices of that size alive at one time on a worker
 
 Source = Callable[[], tuple[npt.ArrayLike, Iterable[Name]]] | tuple[npt.ArrayLike, Iterable[Name]]
@@ -51,30 +57,37 @@ class DistributedFit:
     _fitted: Any  # future of everything but the warps
     _warps: Sequence[Any]  # futures, one a batch
     _batch: int  # clouds in one
+    _timeout: float = PATIENCE  # seconds without a worker
 
     def poses(self) -> tuple[Array, Array]:
         """rotations_ (n, d, d) and translations_ (n, d)."""
-        rotations, translations = self._client.submit(_poses, self._fitted, pure=False).result()
+        rotations, translations = self._result(_poses, self._fitted)
         return rotations, translations
 
     def transform(self, points: npt.ArrayLike, cloud: int) -> Array:  # (k, d) -> (k, d)
         """Points of the cloud at an index, taken into the map by the worker that holds its warp."""
-        count = self._client.submit(_count, self._fitted, pure=False).result()
+        count = self._result(_count, self._fitted)
         if not isinstance(cloud, Integral) or isinstance(cloud, bool) or not 0 <= cloud < count:
             raise InvalidSetting(f"cloud is {cloud!r}; there are {count}, numbered from 0")
         batch, place = divmod(int(cloud), self._batch)
-        return np.asarray(self._client.submit(_transformed, self._warps[batch], place, points, pure=False).result())
+        return np.asarray(self._result(_transformed, self._warps[batch], place, points))
+
+    def _result(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        with _connected(self._client):
+            return _result(self._client, _submit(self._client, function, *arguments), self._timeout)
 
 
 def fit(
     estimator: DeformableGPA,
     client: Any,  # distributed.Client
     sources: Sequence[Source],
+    timeout: float = PATIENCE,
 ) -> DistributedFit:
     """Register clouds on the workers of a Dask client.
 
     sources : for each cloud a function without arguments that reads it on a worker and returns (points, ids), such as
         ``functools.partial(read, path)``; or such a pair itself.
+    timeout : seconds that the cluster may be without a worker, at the start or later; then the error is Disconnected.
 
     Batches of up to 50 clouds are read and reduced side by side.  The sums are dense, m x m for m landmarks, so this is
     for many clouds rather than for many landmarks.  Robust fitting is not for this path.  Warnings of the workers are
@@ -87,7 +100,14 @@ def fit(
         raise InvalidObservations(
             "sources: expected a list with a function or a (points, ids) pair for each of 2 clouds or more"
         )
-    workers = max(1, len(client.scheduler_info()["workers"]))
+    workers = _require_workers(client, timeout)
+    with _connected(client):
+        return _fit(estimator, client, sources, workers, timeout)
+
+
+def _fit(
+    estimator: DeformableGPA, client: Any, sources: Sequence[Source], workers: int, timeout: float
+) -> DistributedFit:
     batch = min(BATCH, -(-len(sources) // (2 * workers)))  # a few clouds are spread too
     firsts = range(0, len(sources), batch)
     read = [_submit(client, _read, list(sources[first : first + batch]), first) for first in firsts]
@@ -101,18 +121,80 @@ def fit(
     solution = _submit(client, _value, solved)
     warps = [_submit(client, _warps, estimator, scene, solution, first, batch) for first in firsts]
     fitted = _submit(client, _fitted, scene, solution, warps)
+    places, scales, values, landmarks, mirrored = _result(client, _submit(client, _told, fitted), timeout)
+    for one in (opened, solved):
+        for message in _result(client, _submit(client, _messages, one), timeout):
+            warnings.warn(message, KernelGPAWarning, stacklevel=4)
+    return DistributedFit(places, scales, values, landmarks, mirrored, client, fitted, warps, batch, timeout)
+
+
+# -- the cluster --
+
+
+def _require_workers(client: Any, timeout: float) -> int:
+    """How many workers there are, once there is one; an error if it is no client, closed, or without workers."""
     try:
-        places, scales, values, landmarks, mirrored = _submit(client, _told, fitted).result()
-        messages = [text for one in (opened, solved) for text in _submit(client, _messages, one).result()]
+        from distributed import Client
+    except ImportError:
+        raise InvalidSetting("dask.distributed is not installed; pip install 'kernelgpa[distributed]'") from None
+    if not isinstance(client, Client):
+        raise InvalidSetting(f"client is {client!r}; expected a dask.distributed.Client, such as Client(cluster)")
+    if client.asynchronous:
+        raise InvalidSetting("client is asynchronous; expected one made with asynchronous=False")
+    if not isinstance(timeout, Real) or isinstance(timeout, bool) or not 0 <= timeout < np.inf:
+        raise InvalidSetting(f"timeout is {timeout!r}; expected a number of seconds")
+    until = time.monotonic() + timeout
+    with _connected(client):
+        while not (workers := len(client.nthreads())):
+            if time.monotonic() >= until:
+                raise Disconnected(_without_workers(timeout))
+            time.sleep(min(POLL, 0.1))
+    return workers
+
+
+def _without_workers(timeout: float) -> str:
+    return (
+        f"the cluster has had no worker for {timeout:g} s; start workers, for example with cluster.scale(2), or "
+        "raise timeout"
+    )
+
+
+def _result(client: Any, future: Any, timeout: float) -> Any:
+    """What a future comes to; an error once the cluster has been without a worker for so many seconds."""
+    since = None
+    while True:
+        try:
+            return future.result(timeout=POLL)
+        except TimeoutError:
+            if future.done():  # the task itself ran out of time
+                return future.result()
+        if len(client.nthreads()):
+            since = None
+            continue
+        since = since or time.monotonic()
+        if time.monotonic() - since > timeout:
+            raise Disconnected(_without_workers(timeout))
+
+
+@contextmanager
+def _connected(client: Any) -> Iterator[None]:
+    """Whatever a cluster that is closed makes of a call becomes one error, and workers that died another."""
+    try:
+        if client.status != "running":
+            raise Disconnected(CLOSED)
+        yield
+    except KernelGPAError:
+        raise
     except Exception as error:
         if type(error).__name__ == "KilledWorker":  # of dask.distributed, which is an extra
             raise TooLarge(
-                f"workers died again and again at the same task, usually for want of memory ({error})"
+                f"workers died again and again at the same task, usually for want of memory ({error}); use fewer "
+                "landmarks, or workers with more memory"
             ) from error
+        of_dask = type(error).__module__.split(".")[0] == "distributed"
+        if client.status != "running" or of_dask or isinstance(error, CancelledError | OSError):
+            raise Disconnected(CLOSED) from error
         raise
-    for message in messages:
-        warnings.warn(message, KernelGPAWarning, stacklevel=2)
-    return DistributedFit(places, scales, values, landmarks, mirrored, client, fitted, warps, batch)
 
 
 def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:

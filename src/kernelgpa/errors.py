@@ -51,6 +51,10 @@ class TooLarge(KernelGPAError, MemoryError):
     """A fit would take more memory than there is."""
 
 
+class Disconnected(KernelGPAError, ConnectionError):
+    """The cluster of a distributed fit is closed, or has no workers."""
+
+
 class NotFitted(KernelGPAError, NotFittedError):
     """A result was asked of an estimator that has not been fitted."""
 

@@ -26,7 +26,7 @@ from .together import Together
 from .warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, Warp
 from .warps.affine import affine_warp
 
-LEAST_BANDWIDTH = 1e-12
+LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-12, 1e100
 MOST_CONTROL_POINTS = 25  # an axis: 15,625 in space
 
 
@@ -215,6 +215,8 @@ def _bandwidth(value: Any) -> float:
     bandwidth = _positive("bandwidth", value)
     if bandwidth < LEAST_BANDWIDTH:
         raise InvalidSetting(f"bandwidth is {value!r}; below {LEAST_BANDWIDTH:g} of a cloud no kernel reaches anything")
+    if bandwidth > MOST_BANDWIDTH:
+        raise InvalidSetting(f"bandwidth is {value!r}; above {MOST_BANDWIDTH:g} its square leaves double precision")
     return bandwidth
 
 

@@ -7,7 +7,8 @@
     summary.json       figures and findings, for programs
     report.html        the same for people
 
-The folder is written beside its place and then exchanged with what was there, in one step of the file system.
+The folder is written beside its place and then exchanged with what was there, in one step of the file system; one that
+must not be moved, such as the current folder, gets its files one by one (``io.whole``).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .frames import IndexArray, finite_rows
 from .io.base import Contents, Specimen, counted
 from .io.files import FORMATS
 from .io.poses import kitti, tum
-from .io.whole import write_folder
+from .io.whole import is_leftover, write_folder
 from .names import Name
 from .registration import GPA
 from .saved import METHODS, from_bytes, is_model, to_bytes
@@ -64,12 +65,18 @@ def save(
     picture: bytes | None = None,  # PNG
 ) -> Path:
     """Write a result folder in place of what is there, if that is one too."""
-    about = about or About()
     folder = Path(folder).resolve()  # a link stays a link
+    write_result(gpa, folder, about or About(), picture)
+    return folder
+
+
+def write_result(gpa: GPA, folder: Path, about: About, picture: bytes | None = None) -> dict[str, bytes]:
+    """Write a result folder; returned are its files."""
+    folder = folder.resolve()
     require_replaceable(folder)
     files = {**_files(gpa, about), **({} if picture is None else {PICTURE: picture})}
     write_folder(folder, files)
-    return folder
+    return files
 
 
 def load(folder: str | os.PathLike[str]) -> GPA:
@@ -97,9 +104,11 @@ def load_with_notes(folder: str | os.PathLike[str]) -> tuple[GPA, dict[str, Any]
 
 def require_replaceable(folder: Path) -> None:
     """A result may replace a result, or fill an empty folder, and nothing else."""
+    folder = folder if folder.name else folder.resolve()  # "." says nothing in a message
     if folder.exists() and not folder.is_dir():
         raise InvalidSetting(f"{folder} is a file; give a folder that is new, or that holds a result")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    names = {name for name in names if not is_leftover(name, folder.resolve().name)}
     if names and (not names <= WRITTEN or MODEL not in names or not is_model((folder / MODEL).read_bytes())):
         other = sorted(names - WRITTEN)
         raise InvalidSetting(

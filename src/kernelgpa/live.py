@@ -12,12 +12,13 @@ where one goes, the last takes its place.  Clouds likewise have columns.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import KernelGPAError
+from .errors import KernelGPAError, TooLarge
 from .forms import DenseForm
 from .frames import Array, IndexArray
 from .names import Name, in_order
@@ -56,9 +57,14 @@ class Live:
         self._at: list[int] = []  # of places, numbers
         self._keys: list[Key] = []  # of columns
         self._column: dict[Key, int] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        """Arrays of no landmarks and no clouds."""
+        d = self.dimension
         self._high, self._low = np.zeros((0, 0)), np.zeros((0, 0))
         self._weights, self._pull = np.zeros((0, 0)), np.zeros((0, 0))
-        self._centred, self._means = np.zeros((0, 0, dimension)), np.zeros((0, dimension))
+        self._centred, self._means = np.zeros((0, 0, d)), np.zeros((0, d))
         self._own = np.zeros(0)
 
     # -- what others ask --
@@ -116,6 +122,34 @@ class Live:
         everything = tuple(cloud.only(np.ones(len(cloud.seen), dtype=bool), renumbered) for cloud in clouds)
         return Observations(everything, ids, self.dimension)
 
+    # -- how much there is of it --
+
+    @property
+    def sizes(self) -> list[int]:
+        """Of the clouds that take part, the landmarks that do."""
+        return [len(used.seen) for key in self._keys if (used := self.members[key].used) is not None]
+
+    @property
+    def held(self) -> int:
+        """Bytes of the sum."""
+        return self._high.nbytes + self._low.nbytes
+
+    def most_with(self, names: Sequence[Name]) -> tuple[list[int], int]:
+        """Upper bounds of :meth:`sizes_with`, found at once."""
+        clouds = [len(member.cloud.seen) for member in self.members.values()]
+        return [*clouds, len(names)] if names else clouds, len(self.names) - len(self._free) + len(names)
+
+    def sizes_with(self, names: Sequence[Name], without: Collection[Key]) -> tuple[list[int], int]:
+        """Landmarks of each cloud that others see too, and their number, with a cloud more and some clouds fewer."""
+        clouds = [
+            [self.names[number] for number in member.cloud.seen.tolist()]
+            for key, member in self.members.items()
+            if key not in without
+        ]
+        clouds += [list(names)] if names else []
+        counts = Counter(name for one in clouds for name in one)
+        return [sum(counts[name] > 1 for name in one) for one in clouds], sum(n > 1 for n in counts.values())
+
     # -- landmarks and their numbers --
 
     def numbers_of(self, ids: list[Name]) -> IndexArray:
@@ -164,6 +198,15 @@ class Live:
             self._withdraw(key)
         self.release_names(self.members.pop(key).cloud)
 
+    def forget_sum(self) -> None:
+        """As if every cloud had just been added; ``settle`` makes the sum again."""
+        for member in self.members.values():
+            member.used = member.reduced = None
+        self._seers = [set() for _ in self.names]
+        self._place[:], self._counts[:] = NOWHERE, 0
+        self._at, self._keys, self._column = [], [], {}
+        self._clear()
+
     def settle(self, loose: Collection[Key] = ()) -> None:
         """Every cloud that shares enough landmarks with others takes part, and no other does; nor do the loose ones."""
         for key in [key for key in self._keys if key in loose]:
@@ -174,6 +217,8 @@ class Live:
             for key in [key for key in self._sharing(self.waiting, loose) if key not in refused]:
                 try:
                     self._insert(key)
+                except TooLarge:  # nothing that the cloud itself is to blame for
+                    raise
                 except KernelGPAError as problem:
                     self.failures[key] = str(problem)
                     refused.add(key)
@@ -221,6 +266,8 @@ class Live:
         for other in self._alone_at(seen[self._counts[seen] == 1]):
             try:
                 part = self._part(other)
+            except TooLarge:
+                raise
             except KernelGPAError:
                 part = self.members[other].cloud, None
             self._replace(other, *part)

@@ -7,12 +7,14 @@ matrices one by one, for small ones in slabs that many share.
 
 from __future__ import annotations
 
+import errno
 import mmap
 from functools import cache
 from threading import Lock
 
 import numpy as np
 
+from .errors import TooLarge
 from .frames import Array, BoolArray
 
 SLAB = 1 << 23  # bytes: matrices that are smaller share one
@@ -44,7 +46,15 @@ _slab = _Slab()
 
 def _populated(size: int) -> mmap.mmap:
     assert _POPULATE is not None
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _POPULATE)
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _POPULATE)
+    except (OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.ENOMEM, errno.EAGAIN):
+            raise
+        raise TooLarge(
+            f"the system has no {size / 1e9:.3g} GB of memory for one matrix; use fewer landmarks or clouds, or fewer "
+            "features per cloud"
+        ) from error
 
 
 def room(*shape: int) -> Array:

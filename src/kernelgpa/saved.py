@@ -19,14 +19,16 @@ from .deformable import DeformableGPA
 from .errors import FormatError, InvalidSetting, KernelGPAError, KernelGPAWarning
 from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from .faithful import Faithful
-from .frames import Array, Frame, IndexArray, frozen
+from .frames import Frame, frozen
 from .gauge import Gauge
+from .io.checked import MOST, Numbers, Unsound, is_whole, names_of, number, split
 from .io.npz import arrays_in, packed
 from .kernels import KERNELS, Kernel, ThinPlate
-from .observations import Cloud, Observations
+from .observations import LEAST_WEIGHT, Cloud, Observations
 from .registration import GPA
+from .robust import FAINTEST
 from .rotations import Ending
-from .scene import scene_of
+from .scene import Scene, scene_of
 from .spectral import Spectrum
 from .version import __version__
 from .warps import KernelFamily, KernelPart, Warp
@@ -79,12 +81,18 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
 
 def from_bytes(data: bytes, source: str) -> tuple[GPA, dict[str, Any]]:
     """The registration that :func:`to_bytes` wrote, and what was kept with it."""
-    arrays = arrays_in(data, source)
+    return from_arrays(arrays_in(data, source), source)
+
+
+def from_arrays(arrays: Arrays, source: str) -> tuple[GPA, dict[str, Any]]:
+    """The same from the arrays of the file."""
     header = _header(arrays, source)
     try:
-        return _restored(header, arrays), header["about"]
+        return _restored(header, Numbers(arrays)), _about(header)
     except KernelGPAError:
         raise
+    except Unsound as error:
+        raise FormatError(source, None, f"it is broken ({error})", "register again") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise FormatError(source, None, f"it is broken ({type(error).__name__}: {error})", "register again") from error
 
@@ -113,67 +121,108 @@ def _header(arrays: Arrays, source: str) -> dict[str, Any]:
     return dict(header)
 
 
-def _restored(header: dict[str, Any], arrays: Arrays) -> GPA:
+def _restored(header: dict[str, Any], arrays: Numbers) -> GPA:
+    """The estimator; everything is checked on the way, so that what is returned can be used."""
     gpa: GPA = CLASSES[header["class"]](**header["settings"])
     gpa.check_settings()
     observations = _observations_from(header, arrays)
-    gauge = _gauge_from(header, arrays)
+    n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
+    part = arrays.whole("part", None, most=n - 1)
+    if np.any(np.diff(part) <= 0):
+        raise Unsound("part is not in ascending order")
     with warnings.catch_warnings():  # they were given when it was fitted
         warnings.simplefilter("ignore", KernelGPAWarning)
-        scene = scene_of(observations, _indices(arrays["part"]))
-    fitted: dict[str, Any] = {name: _floats(arrays[name]) for name in PLAIN}
-    fitted |= {
+        scene = scene_of(observations, part)
+    gauge = _gauge_from(header, arrays, len(scene.landmarks), len(part), d)
+    fitted: dict[str, Any] = {
+        "map_": arrays.floats("map_", m, d, unknown=True),
+        "scales_": arrays.floats("scales_", d, least=0),
+        "rotations_": arrays.rotations("rotations_", n, d, d),
+        "translations_": arrays.floats("translations_", n, d),
+        "eigenvalues_": arrays.floats("eigenvalues_", d + 1, unknown=True),
         "scene_": scene,
         "observations_": observations,
         "gauge_": gauge,
-        "warps_": _warps_from(header, arrays),
+        "warps_": _warps_from(header, arrays, gpa, n, d),
         "mirrored_": [observations.names[t] for t in scene.mirrored],
     }
+    if not np.isfinite(fitted["map_"][scene.counts > 0]).all():
+        raise Unsound("map_ has no place for a landmark that was seen")
+    if not fitted["scales_"][0] > 0:
+        raise Unsound("the first of scales_ is 0")
     if isinstance(gpa, DeformableGPA):
-        fitted |= {name: _floats(arrays[name]) for name in OF_BENT} | {"solved_": _indices(arrays["solved_"])}
-        fitted |= _bent_from(gpa, header, arrays, gauge)
+        fitted |= _bent_from(gpa, header, arrays, scene, gauge)
     else:
-        fitted["factors_"] = _floats(arrays["factors_"])
-    _require_whole(fitted, observations)
+        fitted["factors_"] = arrays.floats("factors_", n, least=1 / MOST)
     gpa._keep(fitted)
     return gpa
 
 
-def _require_whole(fitted: dict[str, Any], observations: Observations) -> None:
-    """Shapes that belong together, and warps that can be evaluated; a ValueError otherwise."""
-    n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
-    shapes = {"map_": (m, d), "scales_": (d,), "rotations_": (n, d, d), "translations_": (n, d)}
-    for name, shape in shapes.items():
-        if fitted[name].shape != shape:
-            raise ValueError(f"{name} has shape {fitted[name].shape}")
-    if not np.isfinite(fitted["rotations_"]).all() or not np.isfinite(fitted["translations_"]).all():
-        raise ValueError("a pose is not finite")
-    if len(fitted["warps_"]) != n:
-        raise ValueError(f"{len(fitted['warps_'])} warps for {n} clouds")
-    for warp in fitted["warps_"]:
-        parts = [warp.coefficients, warp.frame.centre, warp.weights, warp.centres]
-        if not all(np.isfinite(part).all() for part in parts) or not 0 < warp.frame.size < np.inf:
-            raise ValueError("a warp is not finite")
-        if warp.kernel_part is not None and not 0 < warp.kernel_part.sigma < np.inf:
-            raise ValueError("a kernel without a width")
-
-
-def _bent_from(gpa: DeformableGPA, header: dict[str, Any], arrays: Arrays, gauge: Gauge) -> dict[str, Any]:
+def _bent_from(
+    gpa: DeformableGPA, header: dict[str, Any], arrays: Numbers, scene: Scene, gauge: Gauge
+) -> dict[str, Any]:
+    observations, visible = scene.observations, scene.observations.visible
+    n, m = visible.shape
     family = gpa.family()
     smaller = gpa.smaller(family)
     if isinstance(family, KernelFamily) and header["inducing"] != family.inducing and smaller is not None:
         family = smaller  # memory was short when it was fitted
-    spectrum = None
-    if "spectrum" in header:
-        values, vectors = (_floats(arrays[f"spectrum_{name}"]) for name in ("values", "vectors"))
-        spectrum = Spectrum(values, vectors, **header["spectrum"])
-    price = header["faithful"]
-    return {
-        "family_": family,
-        "smoothing_": float(header["smoothing"]),
-        "spectrum_": spectrum,
-        "faithful_": None if price is None else Faithful(gauge, *map(float, price)),
+    if header["inducing"] != getattr(family, "inducing", None):
+        raise Unsound(f"inducing is {header['inducing']!r}, which is not what the settings say")
+    found = {
+        "weights_": arrays.floats("weights_", n, m, least=0),
+        "residuals_": arrays.floats("residuals_", n, m, least=0, unknown=True),
+        "deviations_": arrays.floats("deviations_", n, m, least=0, unknown=True),
+        "inducing_errors_": arrays.floats("inducing_errors_", n, least=0, unknown=True),
+        "solved_": arrays.whole("solved_", None, most=m - 1),
     }
+    if not np.array_equal(found["solved_"], scene.landmarks):
+        raise Unsound("solved_ are not the landmarks that clouds share")
+    if any(np.isfinite(found[name][~visible]).any() for name in ("residuals_", "deviations_")):
+        raise Unsound("an observation that was not made has a residual")
+    used, given = found["weights_"][:, scene.landmarks], observations.weights[:, scene.landmarks]
+    if np.any(used > 2 * given) or np.any(used < 0.5 * FAINTEST * given):  # robust fits lower what was given
+        raise Unsound("weights_ do not fit the weights that were given")
+    price = header["faithful"]
+    if price is not None and (not isinstance(price, list) or len(price) != 2):
+        raise Unsound("faithful is no pair")
+    return {
+        **found,
+        "family_": family,
+        "smoothing_": number(header["smoothing"], "smoothing", least=0),
+        "spectrum_": _spectrum_from(header, arrays, len(scene.landmarks), observations.dimension),
+        "faithful_": None
+        if price is None
+        else Faithful(gauge, number(price[0], "gamma", least=0), number(price[1], "excess", unknown=True)),
+    }
+
+
+def _spectrum_from(header: dict[str, Any], arrays: Numbers, m: int, d: int) -> Spectrum | None:
+    found = header.get("spectrum")
+    if found is None:
+        return None
+    if not isinstance(found, dict) or set(found) != {"top", "dimension", "solver"}:
+        raise Unsound("spectrum is not what is known of a spectrum")
+    if not is_whole(found["dimension"], 1, d) or not isinstance(found["solver"], str):
+        raise Unsound(f"the spectrum has dimension {found['dimension']!r}")
+    values, vectors = arrays.floats("spectrum_values", None), arrays.floats("spectrum_vectors", m, None)
+    if len(values) <= found["dimension"]:
+        raise Unsound(f"the spectrum has {len(values)} values")
+    return Spectrum(values, vectors, number(found["top"], "top", least=0), found["dimension"], found["solver"])
+
+
+def _about(header: dict[str, Any]) -> dict[str, Any]:
+    """What was kept with a model: a unit, a frame, a title, and notes."""
+    about = header["about"]
+    if not isinstance(about, dict):
+        raise Unsound("about is no object")
+    texts = [about.get(name) for name in ("unit", "frame", "title")]
+    notes = about.get("notes", [])
+    if not all(one is None or isinstance(one, str) for one in texts) or not isinstance(notes, list):
+        raise Unsound("the unit, frame, title and notes are not texts")
+    if not all(isinstance(one, str) for one in notes):
+        raise Unsound("a note is no text")
+    return dict(about)
 
 
 # -- the parts --
@@ -206,21 +255,24 @@ def _observations_to(observations: Observations) -> Arrays:
     }
 
 
-def _observations_from(header: dict[str, Any], arrays: Arrays) -> Observations:
-    ends = np.cumsum(_indices(arrays["cloud_sizes"]))[:-1]
-    seen, points, weights = (
-        np.split(one, ends)
-        for one in (
-            _indices(arrays["cloud_seen"]),
-            _floats(arrays["cloud_points"]),
-            _floats(arrays["cloud_weights"]),
-        )
-    )
+def _observations_from(header: dict[str, Any], arrays: Numbers) -> Observations:
+    d = header["dimension"]
+    if not is_whole(d, 2, 3):
+        raise Unsound(f"the dimension is {d!r}")
+    names, landmarks = names_of(header["clouds"], "clouds"), names_of(header["landmarks"], "landmarks")
+    n, m = len(names), len(landmarks)
+    sizes = arrays.whole("cloud_sizes", n, least=d + 1, most=m)
+    seen = split(arrays.whole("cloud_seen", None, most=m - 1), sizes, "cloud_seen")
+    if any(np.any(np.diff(one) <= 0) for one in seen):
+        raise Unsound("cloud_seen is not in ascending order")
+    points = split(arrays.floats("cloud_points", None, d), sizes, "cloud_points")
+    weights = split(arrays.floats("cloud_weights", None, least=LEAST_WEIGHT), sizes, "cloud_weights")
+    resolutions = arrays.floats("cloud_resolutions", n, least=0)
     clouds = tuple(
-        Cloud(name, frozen(seen[t], np.intp), frozen(points[t]), frozen(weights[t]), float(resolution))
-        for t, (name, resolution) in enumerate(zip(header["clouds"], _floats(arrays["cloud_resolutions"]), strict=True))
+        Cloud(names[t], frozen(seen[t], np.intp), frozen(points[t]), frozen(weights[t]), float(resolutions[t]))
+        for t in range(n)
     )
-    return Observations(clouds, tuple(header["landmarks"]), int(header["dimension"]))._checked()
+    return Observations(clouds, landmarks, d)._checked()._with_comparable_weights()
 
 
 def _gauge_to(gauge: Gauge) -> Arrays:
@@ -233,13 +285,18 @@ def _gauge_to(gauge: Gauge) -> Arrays:
     }
 
 
-def _gauge_from(header: dict[str, Any], arrays: Arrays) -> Gauge:
-    places, scales, rotations, translations = (
-        _floats(arrays[f"gauge_{name}"]) for name in ("map", "scales", "rotations", "translations")
+def _gauge_from(header: dict[str, Any], arrays: Numbers, m: int, n: int, d: int) -> Gauge:
+    """The map of m landmarks, from n clouds."""
+    cost, iterations = arrays.floats("gauge_numbers", 2, unknown=True).tolist()
+    return Gauge(
+        arrays.floats("gauge_map", m, d),
+        arrays.floats("gauge_scales", d, least=0),
+        arrays.rotations("gauge_rotations", n, d, d),
+        arrays.floats("gauge_translations", n, d),
+        cost,
+        int(number(iterations, "the number of iterations", least=0)),
+        None if header["ending"] is None else Ending[header["ending"]],
     )
-    cost, iterations = _floats(arrays["gauge_numbers"])
-    ending = None if header["ending"] is None else Ending[header["ending"]]
-    return Gauge(places, scales, rotations, translations, float(cost), int(iterations), ending)
 
 
 def _warps_to(warps: list[Warp]) -> Arrays:
@@ -260,31 +317,35 @@ def _warps_to(warps: list[Warp]) -> Arrays:
     }
 
 
-def _warps_from(header: dict[str, Any], arrays: Arrays) -> list[Warp]:
-    sizes = _indices(arrays["kernel_sizes"])
-    ends = np.cumsum(np.maximum(sizes, 0))[:-1]
-    centres, weights = (np.split(_floats(arrays[f"kernel_{name}"]), ends) for name in ("centres", "weights"))
-    frames = [_floats(arrays[f"warp_{name}"]) for name in ("centre", "size", "axes", "rank", "spread")]
+def _warps_from(header: dict[str, Any], arrays: Numbers, gpa: GPA, n: int, d: int) -> list[Warp]:
+    sizes = arrays.whole("kernel_sizes", n, least=-1)
+    kernel = _kernel(header, gpa, d) if np.any(sizes >= 0) else None
+    rows = np.maximum(sizes, 0)
+    centres = split(arrays.floats("kernel_centres", None, d), rows, "kernel_centres")
+    weights = split(arrays.floats("kernel_weights", None, d), rows, "kernel_weights")
+    sigmas = arrays.floats("kernel_sigma", n, least=0)
+    if np.any(sigmas[sizes >= 0] < 1 / MOST):
+        raise Unsound("a kernel has no width")
+    coefficients = arrays.floats("warp_coefficients", n, d + 1, d)
+    frames = zip(
+        arrays.floats("warp_centre", n, d),
+        arrays.floats("warp_size", n, least=1 / MOST),
+        arrays.orthonormal("warp_axes", n, d, d),
+        arrays.whole("warp_rank", n, least=1, most=d),
+        arrays.floats("warp_spread", n, d, least=0),
+        strict=True,
+    )
     warps = []
-    for t, coefficients in enumerate(_floats(arrays["warp_coefficients"])):
-        centre, size, axes, rank, spread = (one[t] for one in frames)
-        part = None
-        if sizes[t] < -1:
-            raise ValueError("a warp with fewer than no centres")
-        if sizes[t] >= 0:
-            kernel = _kernel(header["kernel"], int(header["dimension"]))
-            part = KernelPart(kernel, centres[t], float(_floats(arrays["kernel_sigma"])[t]), weights[t])
-        warps.append(Warp(Frame(centre, float(size), axes, int(rank), spread), coefficients, part))
+    for t, (centre, size, axes, rank, spread) in enumerate(frames):
+        part = None if kernel is None or sizes[t] < 0 else KernelPart(kernel, centres[t], float(sigmas[t]), weights[t])
+        warps.append(Warp(Frame(centre, float(size), axes, int(rank), spread), coefficients[t], part))
     return warps
 
 
-def _kernel(name: str | None, dimension: int) -> Kernel:
-    return ThinPlate(dimension) if name is None else KERNELS[name]
-
-
-def _floats(array: npt.NDArray[np.generic]) -> Array:
-    return array.astype(np.float64)
-
-
-def _indices(array: npt.NDArray[np.generic]) -> IndexArray:
-    return array.astype(np.intp)
+def _kernel(header: dict[str, Any], gpa: GPA, dimension: int) -> Kernel:
+    """The kernel of the warps, which must be that of the settings."""
+    kernel = getattr(gpa.family(), "kernel", None) if isinstance(gpa, DeformableGPA) else None
+    name = next((name for name, value in KERNELS.items() if value == kernel), None)
+    if header.get("kernel") != name or isinstance(gpa, AffineGPA | RigidGPA):
+        raise Unsound(f"the warps have the kernel {header.get('kernel')!r}, which is not what the settings say")
+    return ThinPlate(dimension) if kernel is None else kernel

@@ -11,8 +11,9 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.base import Contents
-from ..io.files import FORMATS, fitted_to, read, suffix_of, write_bytes
+from ..io.files import FORMATS, fitted_to, read, suffix_of
 from ..io.matching import gather
+from ..io.whole import require_writable_file, write_bytes
 from .common import (
     MATCHED,
     AsJson,
@@ -54,6 +55,7 @@ def convert(
         for note in one.notes:
             say(f"note: {path}: {note}")
     if to is None:
+        require_writable_file(output)
         _write(output, _together(contents))
         typer.echo(str(output))
         return

@@ -17,7 +17,8 @@ from .. import metrics, plotting, simulate
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..folder import PICTURE, About, require_replaceable, save
 from ..io.base import Contents, Specimen, counted
-from ..io.files import fitted_to, suffix_of, write, write_bytes
+from ..io.files import fitted_to, suffix_of, write
+from ..io.whole import require_writable, require_writable_file, write_bytes
 from ..streaming import frames
 from .common import Verbose, app, say, spoken_warnings
 
@@ -42,6 +43,7 @@ def demo(
         kernelgpa demo --seed 3 --output liver
     """
     require_replaceable(output)
+    require_writable(output)
     with spoken_warnings():
         _demo(output, seed)
 
@@ -115,6 +117,9 @@ def simulate_liver(
     for path in (None if as_frames else output, truth, surface):
         if path is not None:
             suffix_of(path)
+    for path in (output, truth, surface):
+        if path is not None:
+            require_writable_file(path)
     scene = simulate.liver(clouds=clouds, landmarks=landmarks, bend=bend, hidden=hidden, noise=noise, seed=seed)
     points = simulate.exchanged(scene.points, wrong, seed)[0] if wrong else scene.points
     (_write_frames if as_frames else _write)(output, points)

@@ -14,10 +14,11 @@ import typer
 
 from .. import selection
 from ..errors import FormatError, InvalidSetting
-from ..folder import SUMMARY, About, require_replaceable, save
+from ..folder import SUMMARY, About, require_replaceable, write_result
 from ..io.base import is_unicode, shortened
 from ..io.files import read_clouds
 from ..io.matching import Gathered
+from ..io.whole import require_writable
 from ..registration import GPA
 from ..saved import METHODS
 from .common import (
@@ -157,7 +158,8 @@ def register(
         "n_jobs": n_jobs,
     }
     plan = planned(config, typed_input, typed_method, {"unit": unit, "title": title})
-    require_replaceable(output)  # before any work
+    require_replaceable(output)  # this and the next before any work
+    require_writable(output)
     with spoken_warnings() as told:
         run(plan, output, told, as_json)
 
@@ -180,8 +182,7 @@ def run(plan: Plan, output: Path, told: list[str], as_json: bool) -> None:
         tuning=tuning,
         settings=resolved,
     )
-    save(gpa, output, about)
-    summary = (output / SUMMARY).read_text(encoding="utf-8")
+    summary = write_result(gpa, output, about)[SUMMARY].decode()
     typer.echo(summary.rstrip() if as_json else _short(json.loads(summary), output))
 
 

@@ -18,11 +18,12 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.base import Contents, Specimen
-from ..io.files import FORMATS, write_bytes
+from ..io.files import FORMATS
+from ..io.whole import require_writable_file, write_bytes
 from ..streaming import StreamingGPA
 from ..streaming.checkpoint import read as read_checkpoint
 from ..streaming.frames import Drop, End, parse
-from ..streaming.journal import MAP, POSES, UPDATES, Journal
+from ..streaming.journal import MAP, POSES, UPDATES, Journal, require_sizes
 from ..streaming.lines import STANDARD_INPUT, Line, Place, lines_of
 from ..streaming.session import Session
 from ..streaming.view import page
@@ -111,8 +112,8 @@ def _require_apart(frames: Path, output: Path | None, checkpoint: Path | None, v
     if twice:
         raise InvalidSetting(f"{twice[0]} is given twice, to be read and written; give files of their own")
     for one in (checkpoint, view):
-        if one is not None and not one.parent.is_dir():
-            raise InvalidSetting(f"{one}: there is no folder {one.parent}; make it first")
+        if one is not None:
+            require_writable_file(one)
 
 
 def _resumed(session: Session, checkpoint: Path | None) -> dict[str, Any]:
@@ -131,6 +132,7 @@ def _resumed(session: Session, checkpoint: Path | None) -> dict[str, Any]:
         session.stream = found
         session.restore(about["session"])
         Place(**about["place"])
+        require_sizes(about.get("sizes"))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise FormatError(checkpoint, None, "it was not made by kernelgpa stream", "give another checkpoint") from None
     return about
@@ -182,8 +184,9 @@ class Run:
             say(f"{error}; the line is skipped")
             if not line.whole:  # perhaps still being written
                 return True
-        except InvalidObservations as error:
-            say(f"{source}, line {line.number}: {error}; the line is skipped")
+        except (InvalidObservations, MemoryError) as error:
+            found = str(error) or "there is not enough memory for it"
+            say(f"{source}, line {line.number}: {found}; the line is skipped")
         self.place = line.place
         if session.due:
             self._update()

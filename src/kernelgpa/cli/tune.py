@@ -12,7 +12,8 @@ from rich.table import Table
 
 from .. import selection
 from ..errors import InvalidSetting
-from ..io.files import read_clouds, write_bytes
+from ..io.files import read_clouds
+from ..io.whole import require_writable_file, write_bytes
 from .common import (
     AsJson,
     Curves,
@@ -69,6 +70,8 @@ def tune(
     odd = set(grid) - set(estimator.get_params(deep=False))
     if odd:
         raise InvalidSetting(f"{method.value} warps have no {', '.join(sorted(odd))}")
+    if output is not None:
+        require_writable_file(output)  # before what takes minutes
     gathered = read_clouds(files, reading(missing, negative_is_missing, curves))
     tell_gathered(gathered)
     with spoken_warnings():

@@ -17,6 +17,7 @@ from ..figures import distribution
 from ..folder import load_with_notes
 from ..io.base import Contents, Specimen
 from ..io.files import fitted_to, read, read_clouds, suffix_of, write
+from ..io.whole import require_writable_file
 from ..metrics import consistency, map_error, sensor_error
 from ..names import Name, index_of
 from ..registration import GPA
@@ -66,6 +67,7 @@ def warp(
     suffix = suffix_of(mesh)
     target = output or mesh.with_name(f"{mesh.name[: -len(suffix)]}-{'unwarped' if inverse else 'warped'}{suffix}")
     suffix_of(target)
+    require_writable_file(target)
     gpa, about = load_with_notes(result)
     name = cloud_of(gpa, cloud)
     contents = read(mesh)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import InvalidSetting
+from ..io.whole import require_writable
 from ..progress import tracked
 from . import ct, face, liver, published, scales
 from .page import require_replaceable, write
@@ -38,7 +39,8 @@ def reproduce(
     for name in wanted:
         if name not in EXPERIMENTS:
             raise InvalidSetting(f"experiment {name!r} is unknown; use all, or some of {', '.join(EXPERIMENTS)}")
-    require_replaceable(output)  # this and the data before what takes minutes
+    require_replaceable(output)  # this, the next and the data before what takes minutes
+    require_writable(output)
     found = None if data is None else published.found_in(data)
     numbers = None if paper is None else numbers_in(paper)
     if paper is not None and paper.resolve() == output.resolve():
@@ -52,5 +54,5 @@ def reproduce(
         outcomes = set_beside(outcomes, numbers)
     folders = {"--data": data, "--paper": paper}
     options = ["--quick"] * quick + [word for name, one in folders.items() if one for word in (name, one.name)]
-    command = shlex.join(["kernelgpa", "reproduce", *names, *options, "--seed", str(seed), "-o", output.name])
+    command = shlex.join(["kernelgpa", "reproduce", *names, *options, "--seed", str(seed), "-o", output.resolve().name])
     return write(outcomes, output, command), outcomes

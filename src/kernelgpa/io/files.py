@@ -15,6 +15,7 @@ from . import csvfile, fcsv, mat, morphologika, mrkjson, npz, nts, obj, off, ply
 from .base import Contents, Reading, is_unicode
 from .matching import Gathered, gather
 from .surfaces import decoded
+from .whole import write_bytes
 
 
 @dataclass(frozen=True)
@@ -121,19 +122,6 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
     """Contents to one file, whole or not at all."""
     path = Path(path)
     write_bytes(path, FORMATS[suffix_of(path)].render(contents))
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Beside its place first, then moved there."""
-    part = path.with_name(f".{path.name}.part-{os.getpid()}")
-    try:
-        with part.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def fitted_to(contents: Contents, suffix: str) -> tuple[Contents, list[str]]:

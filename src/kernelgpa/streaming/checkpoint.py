@@ -9,29 +9,27 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import FormatError, InvalidSetting, KernelGPAError
-from ..frames import Array
-from ..io.files import write_bytes
+from ..io.checked import Numbers, Unsound, is_whole, names_of, number, split
 from ..io.npz import arrays_in, packed
+from ..io.whole import write_bytes
 from ..live import Live
-from ..observations import Cloud
+from ..observations import LEAST_WEIGHT, Cloud
 from ..saved import CLASSES, settings_of
 from ..version import __version__
 from .estimator import REMEMBERED, StreamingGPA
-from .motions import Measured
+from .motions import Deviations, Measured, checked
 from .solved import Solved, reduced_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 FORMAT = 1
-Numbers = dict[str, np.ndarray[Any, np.dtype[Any]]]
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 def write(stream: StreamingGPA, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
@@ -52,9 +50,13 @@ def read(kind: type[StreamingGPA], path: str | os.PathLike[str]) -> tuple[Stream
         header = json.loads(str(arrays["header"]))
         if header["stream"] != FORMAT:
             raise FormatError(Path(path), None, f"its format is {header['stream']}", f"this release reads {FORMAT}")
-        return _restored(kind, header, arrays), header["about"]
+        if not isinstance(header["about"], dict):
+            raise Unsound("about is no object")
+        return _restored(kind, header, Numbers(arrays)), header["about"]
     except KernelGPAError:
         raise
+    except Unsound as error:
+        raise FormatError(Path(path), None, f"it is broken ({error})", "start again") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         found = f"it is no checkpoint of a stream, or broken ({type(error).__name__}: {error})"
         raise FormatError(Path(path), None, found, "start again") from error
@@ -91,7 +93,7 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
         "about": about,
     }
     d = 3 if live is None else live.dimension
-    arrays: Numbers = {
+    arrays: Arrays = {
         "times": np.array([stream._order[key] for key in keys], dtype=np.float64),
         "sizes": np.array([len(cloud.seen) for cloud in clouds], dtype=np.int64),
         "points": np.concatenate([np.zeros((0, d)), *(cloud.points for cloud in clouds)]),
@@ -120,25 +122,80 @@ def _plain(one: Measured) -> dict[str, Any]:
 
 
 def _restored(kind: type[StreamingGPA], header: dict[str, Any], arrays: Numbers) -> StreamingGPA:
+    """The stream; everything is checked on the way, so that what is returned can be used."""
     estimator = CLASSES[header["class"]](**header["settings"])
+    for name in ("automatic", "frozen", "changed"):
+        if not isinstance(header[name], bool):
+            raise Unsound(f"{name} is {header[name]!r}")
+    if not is_whole(header["next"], 0):
+        raise Unsound(f"next is {header['next']!r}")
     stream = kind(estimator, window=header["window"], automatic=header["automatic"])
-    stream.frozen, stream._next = bool(header["frozen"]), int(header["next"])
-    if header["dimension"] is not None:
-        _restore_clouds(stream, header, arrays)
-    stream._mirrored = set(header["mirrored"])
-    stream._measured = {int(key): [Measured(**one) for one in several] for key, several in header["measured"].items()}
-    stream._usual = deque(arrays["usual"].astype(np.float64).tolist(), maxlen=REMEMBERED)
+    stream._next, d = header["next"], header["dimension"]
+    keys = _keys(header, "keys", range(stream._next))
+    if d is not None:
+        if not is_whole(d, 2, 3):
+            raise Unsound(f"the dimension is {d!r}")
+        _restore_clouds(stream, header, arrays, d)
+        stream._measured = _measured_of(header, keys, d)
+    if d is None and (keys or header["measured"] or header["landmarks"] is not None):
+        raise Unsound("there are clouds and no dimension")
+    stream._mirrored = set(_keys(header, "mirrored", _keys(header, "aside", keys)))
+    stream._usual = deque(arrays.floats("usual", None, least=0).tolist(), maxlen=REMEMBERED)
     if header["landmarks"] is not None:
-        places, rotations, translations, scales, values = (_floats(arrays[name]) for name in SOLVED)
-        keys = tuple(header["solved_keys"])
-        stream._solved = Solved(header["landmarks"], places, keys, rotations, translations, scales, values)
-        stream._places = {name: i for i, name in enumerate(header["landmarks"])}
-        _require_whole(stream._solved, int(header["dimension"]))
-    stream._loose = set(header["loose"])
-    stream._deviations = {(key, source, i): float(off) for key, source, i, off in header["deviations"]}
-    stream._changed = bool(header["changed"])
+        stream._solved = _solved_of(header, arrays, stream._next, d)
+        if stream.incremental and not np.isfinite(stream._solved.map).all():
+            raise Unsound("a landmark of the map has no place")
+        stream._places = {name: i for i, name in enumerate(stream._solved.landmarks)}
+    elif header["frozen"]:
+        raise Unsound("it is frozen and has no map")
+    stream._loose = set(_keys(header, "loose", keys))
+    stream._deviations = _deviations_of(header)
+    stream.frozen, stream._changed = header["frozen"], header["changed"]
     _restore_warps(stream)
     return stream
+
+
+def _keys(header: dict[str, Any], name: str, among: Collection[int]) -> tuple[int, ...]:
+    """Keys of clouds, none of them twice, all of them among others."""
+    keys = names_of(header[name], name)
+    for key in keys:
+        if not is_whole(key) or key not in among:
+            raise Unsound(f"{name} has the key {key!r}")
+    return tuple(key for key in keys if isinstance(key, int))
+
+
+def _measured_of(header: dict[str, Any], keys: Collection[int], d: int) -> dict[int, list[Measured]]:
+    """The motions; the cloud that one starts from may have left since."""
+    before = range(header["next"])
+    found = {
+        int(key): [checked(Measured(**one), d, before) for one in some] for key, some in header["measured"].items()
+    }
+    if not set(found) <= set(keys):
+        raise Unsound("a motion was measured of a cloud that is not there")
+    return found
+
+
+def _deviations_of(header: dict[str, Any]) -> Deviations:
+    for key, source, i, _ in header["deviations"]:
+        if not is_whole(key) or not is_whole(i) or not (is_whole(source) or isinstance(source, str)):
+            raise Unsound(f"deviations have {key!r}, {source!r}, {i!r}")
+    return {(key, source, i): number(off, "a deviation", least=0) for key, source, i, off in header["deviations"]}
+
+
+def _solved_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> Solved:
+    """The map as it was; clouds of it may have left since."""
+    landmarks = names_of(header["landmarks"], "landmarks")
+    keys = _keys(header, "solved_keys", range(count))
+    n, m = len(keys), len(landmarks)
+    return Solved(
+        list(landmarks),
+        arrays.floats("map", m, d, unknown=True),
+        keys,
+        arrays.rotations("rotations", n, d, d),
+        arrays.floats("translations", n, d),
+        arrays.floats("scales", d, least=0),
+        arrays.floats("eigenvalues", d + 1, unknown=True),
+    )
 
 
 def _restore_warps(stream: StreamingGPA) -> None:
@@ -158,40 +215,27 @@ def _restore_warps(stream: StreamingGPA) -> None:
         stream._keep(stream._solve(live))
 
 
-def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers) -> None:
-    live = stream._live = Live(stream._family(), int(header["dimension"]))
-    if not len(header["keys"]) == len(header["ids"]) == len(arrays["sizes"]):
-        raise ValueError("clouds and keys do not fit")
-    ends = np.cumsum(arrays["sizes"].astype(np.intp))[:-1]
-    points, weights = (np.split(_floats(arrays[name]), ends) for name in ("points", "weights"))
-    resolutions, times = _floats(arrays["resolutions"]), _floats(arrays["times"])
-    for t, key in enumerate(header["keys"]):
-        numbers = live.numbers_of(header["ids"][t])
+def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers, d: int) -> None:
+    live = stream._live = Live(stream._family(), d)
+    keys, aside = header["keys"], set(_keys(header, "aside", header["keys"]))
+    n = len(keys)
+    if not isinstance(header["ids"], list) or len(header["ids"]) != n:
+        raise Unsound("clouds and ids do not fit")
+    sizes = arrays.whole("sizes", n)
+    points = split(arrays.floats("points", None, d), sizes, "points")
+    weights = split(arrays.floats("weights", None, least=LEAST_WEIGHT), sizes, "weights")
+    resolutions, times = arrays.floats("resolutions", n, least=0), arrays.floats("times", n)
+    for t, key in enumerate(keys):
+        ids = names_of(header["ids"][t], "ids")
+        if len(ids) != sizes[t]:
+            raise Unsound(f"cloud {key} has {len(ids)} ids and {sizes[t]} points")
+        numbers = live.numbers_of(list(ids))
         order = np.argsort(numbers)
         cloud = Cloud(key, numbers[order], points[t][order], weights[t][order], float(resolutions[t]))
-        if not np.isfinite(cloud.points).all() or not (cloud.weights > 0).all():
-            raise ValueError("a cloud is not finite")
-        stream._require_sound(cloud, live.dimension)
+        stream._require_sound(cloud, d)
         stream._order[key] = float(times[t])
-        if key in header["aside"]:
+        if key in aside:
             stream._aside[key] = cloud
             live.keep_names(cloud)
         else:
             live.add(key, cloud)
-
-
-def _require_whole(solved: Solved, d: int) -> None:
-    m, n = len(solved.landmarks), len(solved.keys)
-    shapes: Sequence[tuple[Array, tuple[int, ...]]] = (
-        (solved.map, (m, d)),
-        (solved.rotations, (n, d, d)),
-        (solved.translations, (n, d)),
-    )
-    if any(array.shape != shape for array, shape in shapes):
-        raise ValueError("the map and its poses do not fit")
-    if not np.isfinite(solved.rotations).all() or not np.isfinite(solved.translations).all():
-        raise ValueError("a pose is not finite")
-
-
-def _floats(array: np.ndarray[Any, np.dtype[Any]]) -> Array:
-    return array.astype(np.float64)

@@ -21,7 +21,15 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from ..deformable import DeformableGPA, Warm
-from ..errors import InvalidObservations, InvalidSetting, KernelGPAError, NotFitted, NumericalFailure, WeaklyTied
+from ..errors import (
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPAError,
+    NotFitted,
+    NumericalFailure,
+    TooLarge,
+    WeaklyTied,
+)
 from ..estimators import KernelGPA
 from ..frames import Array, finite_rows
 from ..live import Key, Live
@@ -34,6 +42,7 @@ from ..threads import one_blas_thread
 from ..ties import require_tied, tied_groups
 from ..warps import AffineFamily
 from .known import Known
+from .memory import require_memory
 from .motions import SURPRISING, Measured, checked, contradicted, measured_of, with_motions
 from .solved import Solved, determines_motion, moved_onto, reduced_of, refitted, with_lonely
 from .trust import pose_trust
@@ -112,11 +121,13 @@ class StreamingGPA(Known):
         if not isinstance(given, Sequence) or not all(isinstance(one, Measured) for one in given):
             raise InvalidObservations(f"measured is {measured!r}; expected Measured(...), or a list of them")
         motions = [checked(one, live.dimension, self._order) for one in given]
+        leaving = self._leaving()
+        if not self.frozen:
+            require_memory(live, [names[i] for i in cloud.seen], leaving)
         self._require_sound(cloud, live.dimension)
         self._live, self._next = live, key + 1
-        if self.window is not None:
-            while len(self._order) >= self.window:
-                self._remove(min(self._order, key=lambda old: (self._order[old], old)))
+        for old in leaving:
+            self._remove(old)
         numbers = live.numbers_of([names[i] for i in cloud.seen])
         order = np.argsort(numbers)
         cloud = replace(cloud, seen=numbers[order], points=cloud.points[order], weights=cloud.weights[order])
@@ -132,6 +143,11 @@ class StreamingGPA(Known):
         if self.automatic:
             self._try_update()
         return key
+
+    def _leaving(self) -> list[Key]:
+        """The oldest clouds, which one more pushes out of the window."""
+        oldest = sorted(self._order, key=lambda old: (self._order[old], old))
+        return [] if self.window is None else oldest[: max(0, len(oldest) - self.window + 1)]
 
     def drop(self, key: Key) -> None:
         """Without a cloud that was added."""
@@ -187,8 +203,21 @@ class StreamingGPA(Known):
         live = self._living()
         if self.frozen or (not self._changed and self._solved is not None):
             return Update(len(live.keys), len(self._places), 0.0)
-        with one_blas_thread():
-            solved = self._solve(live)
+        require_memory(live)
+        try:
+            with one_blas_thread():
+                solved = self._solve(live)
+        except MemoryError as problem:
+            live.forget_sum()  # half done; the next update makes it again
+            raise TooLarge(
+                f"the memory was used up by an update of {len(live.members)} clouds and {len(live.names)} landmarks; "
+                "use fewer landmarks per frame or a smaller window"
+            ) from problem
+        except KernelGPAError:
+            raise
+        except BaseException:  # interrupted, perhaps with a cloud half in the sum
+            live.forget_sum()
+            raise
         moved, events = self._keep(solved)
         events += self._refine_poses()
         self._changed = False

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ..errors import FormatError, InvalidSetting
+from ..io.checked import Unsound, is_whole
 
 POSES, UPDATES, MAP = "poses.tum", "updates.jsonl", "map.csv"
 GROWING = (POSES, UPDATES)
@@ -44,6 +45,14 @@ class Journal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for file in self._files.values():
             file.close()
+
+
+def require_sizes(sizes: object) -> None:
+    """A ValueError unless these are the sizes of the growing files, or None."""
+    if sizes is not None and (
+        not isinstance(sizes, dict) or set(sizes) != set(GROWING) or not all(is_whole(one, 0) for one in sizes.values())
+    ):
+        raise Unsound(f"{sizes!r} are no sizes of files")
 
 
 def _require_size(path: Path, size: int) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import FormatError
+from ..io.checked import Unsound, is_whole
 
 POLL = 0.05  # seconds between two looks at a file that grows
 STANDARD_INPUT = "-"
@@ -29,6 +30,11 @@ class Place:
     offset: int = 0  # bytes
     lines: int = 0
     first: int | None = None  # check sum of the first line
+
+    def __post_init__(self) -> None:
+        known = self.first is None or is_whole(self.first)
+        if not is_whole(self.offset, 0) or not is_whole(self.lines, 0) or not known:
+            raise Unsound(f"{self} is no place in an input")
 
     def after(self, line: bytes) -> Place:
         first = zlib.crc32(line.strip()) if self.first is None else self.first

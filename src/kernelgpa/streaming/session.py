@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import InvalidObservations, KernelGPAError, KernelGPAWarning, NotFitted
 from ..frames import Array
+from ..io.checked import Unsound, is_whole, number
 from ..io.poses import tum_row
 from ..live import Key
 from .estimator import StreamingGPA
@@ -197,10 +198,31 @@ class Session:
         }
 
     def restore(self, about: dict[str, Any]) -> None:
-        self.taken = {int(key): Taken(**one) for key, one in about["taken"]}
-        self.pending, self.before = int(about["pending"]), about["before"]
-        self.last = None if about["last"] is None else (about["last"][0], about["last"][1])
+        """Go on from what :meth:`about` gave; a ValueError if it is anything else."""
+        taken = {key: Taken(**one) for key, one in about["taken"]}
+        here = set(self.stream.keys_)
+        if not all(is_whole(key) and key in here and _is_taken(one) for key, one in taken.items()):
+            raise Unsound("a frame is not what was taken")
+        if not is_whole(about["pending"], 0) or about["before"] not in (None, *taken):
+            raise Unsound("the frames since the last update are not known")
+        last = about["last"]
+        if last is not None and (len(last) != 2 or not _is_taken(Taken(*last))):
+            raise Unsound("the last frame is not known")
+        for name, place in about["placed"].items():
+            if not isinstance(name, str) or not isinstance(place, list):
+                raise Unsound("a landmark has no place")
+            for one in place:
+                number(one, "a coordinate")
+        if not isinstance(about["notes"], list) or not all(isinstance(one, str) for one in about["notes"]):
+            raise Unsound("the notes are not texts")
+        self.taken, self.pending, self.before = taken, about["pending"], about["before"]
+        self.last = None if last is None else (last[0], last[1])
         self.placed, self.notes = about["placed"], about["notes"]
+
+
+def _is_taken(one: Taken) -> bool:
+    named = is_whole(one.name) or isinstance(one.name, str)
+    return named and isinstance(one.posed, bool) and math.isfinite(number(one.time, "a time"))
 
 
 def _number(value: float) -> float | None:

@@ -1,0 +1,263 @@
+"""A model or checkpoint that was damaged or made up is refused when it is loaded, or it works."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from conftest import scene
+from kernelgpa import (
+    TPSGPA,
+    AffineGPA,
+    FormatError,
+    KernelGPA,
+    KernelGPAError,
+    Measured,
+    Observations,
+    RigidGPA,
+    StreamingGPA,
+    report,
+)
+from kernelgpa.folder import About, summary
+from kernelgpa.io.npz import arrays_in, packed
+from kernelgpa.saved import from_arrays, from_bytes, to_bytes
+from kernelgpa.streaming import checkpoint
+
+MODELS = {
+    "rigid": RigidGPA(scaling=True),
+    "affine": AffineGPA(modes="paper"),
+    "thin-plate": TPSGPA(control_points=3),
+    "kernel": KernelGPA(),
+    "robust": KernelGPA(inducing=8, robust="tukey", modes=5),
+}
+VALUES = [
+    None, True, -1, 0, 7, 10**9, 10**400, float("nan"), float("inf"), 1e308, "", "abc", "\ud800", [], [1, 2], [["a"]],
+    {"a": 1},
+]  # fmt: skip
+NUMBERS = [np.nan, np.inf, -1.0, 0.0, 1e9, 1e308, -1e308, 1e-308]
+EVERY = 10  # how often the slow part is done
+
+
+def mutants_of_array(array):
+    """An array changed in its entries, its shape and its type."""
+    if array.dtype.kind == "U":
+        return
+    for value in NUMBERS:
+        with np.errstate(all="ignore"):
+            for where in (slice(-1, None), slice(None)):
+                changed = array.astype(np.float64)
+                changed.reshape(-1)[where] = value
+                yield changed
+                if array.dtype.kind in "iu" and abs(value) < 1e10:
+                    yield changed.astype(array.dtype)
+    yield from (array[:0], array[1:], array[:-1], array[None], np.concatenate([array, array]), array.astype(str))
+    yield from (array * 2, -array, array + 1, array[::-1].copy(), np.zeros(()), np.zeros_like(array))
+    yield np.swapaxes(array, 0, -1).copy()
+    yield array.astype(np.float32)
+    yield np.full(array.shape, array.reshape(-1)[0] if array.size else 0)
+
+
+def mutants_of_header(header, deep=2):
+    """A header with one of its entries, or of those within, changed or taken away."""
+    for key in header:
+        for value in VALUES:
+            yield {**header, key: value}
+        yield {other: value for other, value in header.items() if other != key}
+        inner = header[key]
+        if isinstance(inner, dict) and deep:
+            yield from ({**header, key: changed} for changed in mutants_of_header(inner, deep - 1))
+            yield {**header, key: {**inner, "unheard of": 1}}
+        if isinstance(inner, list) and inner:
+            for value in VALUES:
+                yield {**header, key: [value, *inner[1:]]}
+            yield from ({**header, key: changed} for changed in (inner[1:], inner[::-1], inner + inner, inner[:1]))
+
+
+def mutants_of(data):
+    """(what was changed, the file) for every array and every entry of the header."""
+    arrays = arrays_in(data, "model")
+    header = json.loads(str(arrays["header"]))
+    for name, array in arrays.items():
+        for changed in mutants_of_array(array):
+            yield name, {**arrays, name: changed}
+        yield name, {other: value for other, value in arrays.items() if other != name}
+    for changed in mutants_of_header(header):
+        names = [key for key in header if changed.get(key, ...) != header[key] or key not in changed]
+        yield f"header {names}", {**arrays, "header": np.array(json.dumps(changed))}
+
+
+def observations(d=3):
+    points = scene(n=4, m=16, d=d, noise=0.01, hidden=0.2, seed=5)[0]
+    return Observations.from_array(points, clouds=["a", "b", "c", 3], landmarks=[*"abcdefgh", *range(8)])
+
+
+def use(gpa, about, everything=True):
+    """What a loaded model is asked."""
+    d = gpa.observations_.dimension
+    points = gpa.observations_.clouds[0].points[:3]
+    for cloud in gpa.observations_.names:
+        assert gpa.transform(points, cloud).shape == (3, d)
+        assert gpa.inverse_transform(gpa.transform(points, cloud), cloud).shape == (3, d)
+    gpa.diagnose()
+    gpa.diagnose(points, gpa.observations_.names[0])
+    json.dumps(summary(gpa, About(title=about.get("title") or "x", unit=about.get("unit"), frame=about.get("frame"))))
+    if everything:
+        report.render(gpa, unit=about.get("unit"), notes=about.get("notes", ()))
+        to_bytes(gpa, about)
+    if hasattr(gpa, "suspicions"):
+        gpa.suspicions(3)
+        gpa.suspicious_landmarks()
+        gpa.reduced_cloud(gpa.observations_.names[0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_that_was_changed_is_refused_or_works(name):
+    d = 2 if name in ("affine", "thin-plate") else 3
+    data = to_bytes(MODELS[name].fit(observations(d)), {"unit": "mm", "frame": None, "title": "t", "notes": ["n"]})
+    counts = {"refused": 0, "usable": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        use(*from_bytes(data, "model"))
+        for what, arrays in mutants_of(data):
+            end = end_of(arrays, what, counts["usable"] % EVERY == 0)
+            counts[end] += 1
+    assert counts["refused"] > 500
+    assert counts["usable"] > 50
+
+
+def end_of(arrays, what, everything):
+    try:
+        gpa, about = from_arrays(arrays, "model")
+    except KernelGPAError:
+        return "refused"
+    except Exception as error:
+        raise AssertionError(f"{what}: loading it ended in {error!r}") from error
+    try:
+        use(gpa, about, everything)
+    except KernelGPAError:  # such as warps that a setting makes impossible
+        pass
+    except Exception as error:
+        raise AssertionError(f"{what}: using it ended in {error!r}") from error
+    return "usable"
+
+
+def test_what_cannot_be_is_named():
+    """Everything that once loaded and failed in use, each with what is wrong."""
+    gpa = KernelGPA().fit(observations())
+    arrays = arrays_in(to_bytes(gpa), "model")
+    header = json.loads(str(arrays["header"]))
+    n, d = 4, 3
+
+    def first(name, value):
+        changed = arrays[name].copy()
+        changed.reshape(-1)[0] = value
+        return {name: changed}
+
+    def headed(**changes):
+        return {"header": np.array(json.dumps({**header, **changes}))}
+
+    mirrored = arrays["rotations_"].copy()
+    mirrored[0, :, 0] *= -1
+    for changes, found in (
+        (first("scales_", np.nan), "scales_ holds nan"),
+        (first("warp_rank", 10**9), "warp_rank holds 1000000000, and must lie between 1 and 3"),
+        (headed(clouds=[["a"], "b", "c", "d"]), "clouds has the name"),
+        (headed(landmarks=["a"] * 16), "landmarks has a name twice"),
+        (first("kernel_sigma", 1e308), "kernel_sigma holds 1e"),
+        (first("cloud_seen", -1), "cloud_seen holds -1"),
+        (first("cloud_seen", 99), "cloud_seen holds 99"),
+        (first("cloud_seen", arrays["cloud_seen"][1]), "cloud_seen is not in ascending order"),
+        (first("cloud_weights", -1.0), "cloud_weights holds -1"),
+        (first("cloud_weights", np.nan), "cloud_weights holds nan"),
+        (first("warp_axes", 2.0), "warp_axes holds a matrix that is not orthonormal"),
+        (first("rotations_", 2.0), "rotations_ holds a matrix that is not orthonormal"),
+        ({"rotations_": mirrored}, "rotations_ holds a reflection"),
+        (headed(dimension=7), "the dimension is 7"),
+        (
+            headed(settings={**header["settings"], "inducing": 4}),
+            "inducing is None, which is not what",
+        ),
+        ({"spectrum_values": arrays["spectrum_values"][:1]}, "the spectrum has 1 values"),
+        ({"spectrum_vectors": arrays["spectrum_vectors"][1:]}, "spectrum_vectors has shape"),
+        (first("map_", np.nan), "map_ has no place for a landmark that was seen"),
+        (first("cloud_sizes", 5), "its sizes add up to"),
+        (first("kernel_sizes", 1), "its sizes add up to"),
+        (first("part", 1), "part is not in ascending order"),
+        ({"part": np.arange(n + 1)}, "part holds 4"),
+        ({"warp_size": np.zeros(n)}, "warp_size holds 0"),
+        (first("weights_", np.inf), "weights_ holds inf"),
+        ({"weights_": arrays["weights_"] * 1e-9}, "weights_ do not fit the weights that were given"),
+        ({"translations_": np.zeros((n, d), dtype="U3")}, "translations_ is of type"),
+        (headed(kernel="matern52"), "which is not what the settings say"),
+        (headed(about={"unit": 3}), "the unit, frame, title and notes are not texts"),
+    ):
+        with pytest.raises(FormatError, match=r"it is broken .*; register again") as caught:
+            from_arrays({**arrays, **changes}, "model.npz")
+        assert found in str(caught.value)
+
+
+# -- streams --
+
+
+def made_stream(model):
+    stream, points = StreamingGPA(model, window=6), scene(n=8, m=16, noise=0.01, hidden=0.2, seed=5)[0]
+    points[3, :, 0] *= -1  # a mirror image
+    for t, cloud in enumerate(points):
+        seen = np.flatnonzero(~np.isnan(cloud[:, 0]))
+        motion = [Measured(np.eye(3), np.zeros(3), 0.1, 1.0, t - 1)] if t in (5, 6) else []
+        stream.add(cloud[seen], [int(j) if j % 2 else f"L{j}" for j in seen], measured=motion)
+        if t > 1 and t != 7:
+            stream.update()
+    return stream
+
+
+def use_stream(stream):
+    """What a stream is asked."""
+    points = np.zeros((2, 3))
+    for key in stream.keys_:
+        stream.pose(key)
+        try:
+            stream.transform(points, key)
+            stream.inverse_transform(points, key)
+        except KernelGPAError:  # it shares too little with the map
+            pass
+    assert len(stream.map_) == len(stream.landmarks_)
+    stream.diagnose()
+    assert len(stream.warps_) == len(stream.keys_)
+    checkpoint.to_bytes(stream, {})
+    rng = np.random.default_rng(0)
+    stream.add(rng.standard_normal((8, 3)), range(8))
+    stream.update()
+    stream.drop(stream.keys_[0])
+    stream.update()
+
+
+@pytest.mark.parametrize("model", [KernelGPA(), RigidGPA()], ids=repr)
+def test_a_checkpoint_that_was_changed_is_refused_or_works(model, tmp_path):
+    counts = {"refused": 0, "usable": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = checkpoint.to_bytes(made_stream(model), {})
+        (tmp_path / "state.npz").write_bytes(data)
+        use_stream(StreamingGPA.resume(tmp_path / "state.npz"))
+        for what, arrays in mutants_of(data):
+            (tmp_path / "state.npz").write_bytes(packed(arrays))
+            try:
+                stream = StreamingGPA.resume(tmp_path / "state.npz")
+            except KernelGPAError:
+                counts["refused"] += 1
+                continue
+            except Exception as error:
+                raise AssertionError(f"{what}: loading it ended in {error!r}") from error
+            try:
+                use_stream(stream)
+            except KernelGPAError:  # clouds that cannot be solved
+                pass
+            except Exception as error:
+                raise AssertionError(f"{what}: using it ended in {error!r}") from error
+            counts["usable"] += 1
+    assert counts["refused"] > 300
+    assert counts["usable"] > 50
