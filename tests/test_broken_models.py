@@ -183,6 +183,7 @@ def test_what_cannot_be_is_named():
         ({"spectrum_values": arrays["spectrum_values"][:1]}, "the spectrum has 1 values"),
         ({"spectrum_vectors": arrays["spectrum_vectors"][1:]}, "spectrum_vectors has shape"),
         (first("map_", np.nan), "map_ has no place for a landmark that was seen"),
+        ({"map_": np.ones_like(arrays["map_"])}, "all landmarks of map_ are in one place"),
         (first("cloud_sizes", 5), "its sizes add up to"),
         (first("kernel_sizes", 1), "its sizes add up to"),
         (first("part", 1), "part is not in ascending order"),

@@ -468,3 +468,46 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work(scans, tmp_pat
         code, printed, errors = scans(*arguments, name)
         assert (code, printed, errors) == (2, "", f"kernelgpa: {said}\n")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def shell(line, folder):
+    """A line of the shell in a folder, with kernelgpa for the command: exit code and what it printed."""
+    command = line.replace("kernelgpa", f"{sys.executable} -m kernelgpa")
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/dev/full is a full disk on Linux")
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
+def test_words_that_nobody_can_hear_stop_nothing(scans, tmp_path, closed):
+    code, printed, _ = shell(f"kernelgpa register scans.csv -o out --method rigid {closed}", tmp_path)
+    assert code == 0
+    assert printed.endswith("report: out/report.html\n")
+    assert shell(f"kernelgpa info none.csv {closed}", tmp_path)[0] == 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/dev/full is a full disk on Linux")
+def test_a_full_disk_behind_standard_output_is_one_line(scans, tmp_path):
+    code, _, errors = shell("kernelgpa info scans.csv > /dev/full", tmp_path)
+    assert (code, errors) == (2, "kernelgpa: [Errno 28] No space left on device\n")
+
+
+def test_a_reader_that_has_enough_ends_a_command_in_silence(scans, tmp_path):
+    for command in ("info scans.csv", "register scans.csv -o out --method rigid --json", "--help"):
+        _, printed, errors = shell(f"kernelgpa {command} | true", tmp_path)
+        assert printed == ""
+        assert not [line for line in errors.splitlines() if "Broken" in line or "Traceback" in line or "Errno" in line]
+
+
+def test_a_current_folder_that_was_removed_is_said(scans, tmp_path):
+    line = "mkdir gone && cd gone && rmdir ../gone && kernelgpa demo -o ."
+    code, _, errors = shell(line, tmp_path)
+    assert code == 2
+    assert errors.splitlines()[-1].endswith("; the current folder has been removed: change to another")
+
+
+def test_an_interrupt_between_files_does_not_deny_those_that_were_written(scans, monkeypatch):
+    monkeypatch.setattr("kernelgpa.cli.convert.write_bytes", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    code, _, errors = scans("convert", "scans.csv", "-o", "many", "--to", ".csv")
+    assert code == 130
+    assert errors.splitlines()[-1] == "kernelgpa: interrupted; files that were written are whole"

@@ -138,6 +138,11 @@ def test_a_result_replaces_a_result_and_nothing_else(tmp_path):
     (out / "thesis.txt").write_text("do not touch")
     with pytest.raises(InvalidSetting, match=r"other things than a result \(thesis.txt\)"):
         save(fitted, out)
+    (tmp_path / "folders" / "model.npz").mkdir(parents=True)
+    with pytest.raises(InvalidSetting, match="other things"):
+        save(fitted, tmp_path / "folders")
+    with pytest.raises(FormatError, match="it is a folder; expected a result folder"):
+        load(tmp_path / "folders")
     (tmp_path / "theirs").mkdir()
     np.savez(tmp_path / "theirs" / "model.npz", w=np.zeros(3))
     with pytest.raises(InvalidSetting, match="other things"):

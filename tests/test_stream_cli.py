@@ -530,6 +530,20 @@ def test_a_signal_leaves_a_checkpoint_and_a_map(texts, frames, scene, started, w
         assert_same_folder(tmp_path / "out", whole)
 
 
+def test_a_reader_that_has_enough_stops_a_run_that_goes_on_later(texts, frames, started, whole, tmp_path):
+    reader = subprocess.Popen(["head", "-1"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = started("frames.jsonl", *KEPT, stdout=reader.stdin)
+    reader.stdin.close()
+    assert process.communicate(timeout=PATIENCE)[1] == ""
+    reader.wait(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert (tmp_path / "state.npz").exists()
+    again = started("frames.jsonl", *KEPT)
+    assert again.communicate(timeout=PATIENCE)[1] == ""
+    assert again.returncode == 0
+    assert_same_folder(tmp_path / "out", whole)
+
+
 def test_a_run_that_is_stopped_before_its_end_says_so(texts, started):
     process = started("-", stdin=subprocess.PIPE)
     process.stdin.write(texts[0])

@@ -99,6 +99,8 @@ def load_with_notes(folder: str | os.PathLike[str]) -> tuple[GPA, dict[str, Any]
         left = sorted(path.parent.parent.glob(f".{glob.escape(path.parent.name)}.part-*"))
         hint = f"; an interrupted run left {left[0]}" if left else ""
         raise FormatError(path, None, f"there is no such file{hint}", "expected a result folder") from None
+    except IsADirectoryError:
+        raise FormatError(path, None, "it is a folder", "expected a result folder, or its model.npz") from None
     return from_bytes(data, str(path))
 
 
@@ -109,11 +111,15 @@ def require_replaceable(folder: Path) -> None:
         raise InvalidSetting(f"{folder} is a file; give a folder that is new, or that holds a result")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     names = {name for name in names if not is_leftover(name, folder.resolve().name)}
-    if names and (not names <= WRITTEN or MODEL not in names or not is_model((folder / MODEL).read_bytes())):
+    if names and (not names <= WRITTEN or not _is_model_file(folder / MODEL)):
         other = sorted(names - WRITTEN)
         raise InvalidSetting(
             f"{folder} holds other things than a result{f' ({other[0]})' if other else ''}; give a new folder"
         )
+
+
+def _is_model_file(path: Path) -> bool:
+    return path.is_file() and is_model(path.read_bytes())
 
 
 def summary(gpa: GPA, about: About) -> dict[str, Any]:

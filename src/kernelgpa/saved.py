@@ -146,8 +146,11 @@ def _restored(header: dict[str, Any], arrays: Numbers) -> GPA:
         "warps_": _warps_from(header, arrays, gpa, n, d),
         "mirrored_": [observations.names[t] for t in scene.mirrored],
     }
-    if not np.isfinite(fitted["map_"][scene.counts > 0]).all():
+    places = fitted["map_"][scene.counts > 0]
+    if not np.isfinite(places).all():
         raise Unsound("map_ has no place for a landmark that was seen")
+    if not np.ptp(places, axis=0).max() > 1 / MOST:
+        raise Unsound("all landmarks of map_ are in one place")
     if not fitted["scales_"][0] > 0:
         raise Unsound("the first of scales_ is 0")
     if isinstance(gpa, DeformableGPA):

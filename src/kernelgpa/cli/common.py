@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from ..io.base import Reading
 from ..io.matching import Gathered
 
 INTERRUPTED = 130
+SEVERAL_FILES = {"convert", "simulate", "stream"}  # commands that write one file after another
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -41,8 +42,9 @@ def reading(missing: float | None, negative_is_missing: bool, curves: bool) -> R
 
 
 def say(text: str) -> None:
-    """A word to the user, beside the result."""
-    typer.echo(printable(text), err=True)
+    """A word to the user, beside the result; nothing is lost if nobody can hear it."""
+    with suppress(OSError):  # standard error is closed, or a file on a full disk
+        typer.echo(printable(text), err=True)
 
 
 def printable(text: str) -> str:
@@ -103,18 +105,32 @@ def main() -> None:
     except (KernelGPAError, OSError) as error:
         if wordy:
             traceback.print_exc()
-        say(f"kernelgpa: {_one_line(str(error))}")
+        say(f"kernelgpa: {_one_line(str(error))}{_if_removed(error)}")
         sys.exit(2)
     except MemoryError:
         say("kernelgpa: the memory is used up; use fewer landmarks or clouds, or --inducing")
         sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            say("kernelgpa: interrupted; nothing was written")
+            say(_interrupted())
         raise
     except KeyboardInterrupt:  # between the commands
-        say("kernelgpa: interrupted; nothing was written")
+        say(_interrupted())
         sys.exit(INTERRUPTED)
+
+
+def _interrupted() -> str:
+    several = not SEVERAL_FILES.isdisjoint(sys.argv[1:2])
+    return f"kernelgpa: interrupted; {'files that were written are whole' if several else 'nothing was written'}"
+
+
+def _if_removed(error: Exception) -> str:
+    """What to do if the current folder is gone, which the system's own words do not say."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return "; the current folder has been removed: change to another" if isinstance(error, OSError) else ""
+    return ""
 
 
 def _stop(*_: Any) -> None:

@@ -159,11 +159,15 @@ class Run:
         """Take the lines one by one; whether they ended by themselves."""
         source = "standard input" if source == STANDARD_INPUT else source
         with Stop() as stop:
-            while (line := stop.next_of(lines)) is not None:
-                if not self._deal_with(line, source):
-                    break
-            if not stop.asked and self.session.pending:
-                self._update()
+            try:
+                while (line := stop.next_of(lines)) is not None:
+                    if not self._deal_with(line, source):
+                        break
+                if not stop.asked and self.session.pending:
+                    self._update()
+            except BrokenPipeError:  # whoever read the lines has ended, such as head
+                self._finish()
+                raise
             self._finish()
             return not stop.asked
 
@@ -197,10 +201,10 @@ class Run:
     def _update(self) -> None:
         told = self.session.update()
         self.line, text = told.line, json.dumps(told.line, allow_nan=False)
-        typer.echo(text)
-        if self.journal is not None:
+        if self.journal is not None:  # first: standard output may be closed
             self.journal.append(UPDATES, text + "\n")
             self.journal.append(POSES, told.poses)
+        typer.echo(text)
         now = time.monotonic()
         if self.view is not None and now >= self.shown + A_SECOND:
             self._show()
