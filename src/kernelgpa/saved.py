@@ -19,7 +19,7 @@ from .deformable import DeformableGPA
 from .errors import FormatError, InvalidSetting, KernelGPAError, KernelGPAWarning
 from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from .faithful import Faithful
-from .frames import Frame, frozen
+from .frames import FLAT, Frame, frozen
 from .gauge import Gauge
 from .io.checked import MOST, Numbers, Unsound, is_whole, names_of, number, split
 from .io.npz import arrays_in, packed
@@ -204,14 +204,18 @@ def _spectrum_from(header: dict[str, Any], arrays: Numbers, m: int, d: int) -> S
     found = header.get("spectrum")
     if found is None:
         return None
-    if not isinstance(found, dict) or set(found) != {"top", "dimension", "solver"}:
-        raise Unsound("spectrum is not what is known of a spectrum")
+    if not isinstance(found, dict) or set(found) - {"thinness"} != {"top", "dimension", "solver"}:
+        raise Unsound("spectrum has other entries than a spectrum")
+    thinness = number(found.get("thinness", 1.0), "thinness", least=FLAT)  # files of 0.1 have none
+    if thinness > 1:
+        raise Unsound(f"the thinness is {thinness:g}")
     if not is_whole(found["dimension"], 1, d) or not isinstance(found["solver"], str):
         raise Unsound(f"the spectrum has dimension {found['dimension']!r}")
     values, vectors = arrays.floats("spectrum_values", None), arrays.floats("spectrum_vectors", m, None)
     if len(values) <= found["dimension"]:
         raise Unsound(f"the spectrum has {len(values)} values")
-    return Spectrum(values, vectors, number(found["top"], "top", least=0), found["dimension"], found["solver"])
+    top = number(found["top"], "top", least=0)
+    return Spectrum(values, vectors, top, found["dimension"], found["solver"], thinness=thinness)
 
 
 def _about(header: dict[str, Any]) -> dict[str, Any]:
