@@ -1,9 +1,13 @@
 """The numerical tests as other processors compute them: ``make test-portable``.
 
 OpenBLAS holds kernels for many processors, which add in different orders and so round differently.  The variable
-OPENBLAS_CORETYPE chooses among them; each that this processor can execute runs once with one thread, and the
-machine's own once with two.  Its own with one thread is what ``make test`` runs.  On the oldest core type NumPy's own
-vector instructions are off as well.
+OPENBLAS_CORETYPE chooses among them; each that this processor can execute runs once with one thread.  The machine's
+own with one thread is what ``make test`` runs.  On the oldest core type NumPy's own vector instructions are off as
+well.
+
+The machine's own kernels also run with two threads, in a single test process and only on the files that register
+whole scenes.  Two threads wait for one another whenever some other process has a core, and the many small products of
+the other files then took five times as long.
 
 Core types are left out, with a line that says why, if this processor lacks their instructions (the program would be
 ended by SIGILL) or if the installed OpenBLAS has no kernels of their own for them.
@@ -27,6 +31,7 @@ CORE_TYPES = ("SkylakeX", "Zen", "Haswell", "Sandybridge", "Nehalem")
 OLDEST = "Nehalem"
 REQUEST = "KERNELGPA_TEST_BLAS"  # "Nehalem 1": the kernels and threads that a run must find loaded
 NO_VECTORS = "NPY_DISABLE_CPU_FEATURES"
+TWO_THREADS = ("degenerate", "estimators", "invariance", "large", "paper_form", "sparse", "threads", "ties")
 NUMERICAL = "numerical and not slow"
 
 
@@ -107,7 +112,9 @@ def main(arguments):
     for name, threads, variables in configurations():
         shown = "".join(f" {key}='{value}'" for key, value in variables.items())
         print(f"\n{name}, {threads} BLAS thread{'s' * (threads > 1)}{shown}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-n", "2", "-m", NUMERICAL, *arguments]
+        processes = 2 if threads == 1 else 0
+        files = arguments if arguments or threads == 1 else [f"tests/test_{one}.py" for one in TWO_THREADS]
+        command = [sys.executable, "-m", "pytest", "-n", str(processes), "-m", NUMERICAL, *files]
         started = time.monotonic()
         run = subprocess.run(command, env=environment(threads, **variables, **{REQUEST: f"{name} {threads}"}))
         print(f"{time.monotonic() - started:.0f} s", flush=True)
