@@ -6,7 +6,7 @@ import numpy as np
 
 from conftest import random_rotation, scene
 
-THICKNESSES = (0.0, 1e-14, 1e-12, 1e-10, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-2)
+THICKNESSES = (0.0, 1e-14, 1e-12, 1e-10, 1e-9, 2.5e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-2)
 
 
 def embedded(flat, rng):

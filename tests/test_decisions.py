@@ -18,6 +18,7 @@ from conftest import LAWFUL, random_rotation, scene
 from degenerate_scenes import SCENES, grid, one_flat_cloud, thin
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, Observations, RigidGPA, selection
 from kernelgpa.frames import SAMPLE, farthest_points, frame_of, mean_pairwise_distance
+from kernelgpa.spectral import Uniqueness
 from kernelgpa.streaming import StreamingGPA
 from kernelgpa.warps.part import leave_one_out
 
@@ -111,6 +112,34 @@ def test_copies_of_a_thin_body_keep_their_scales(thickness):
         # rounding turns a thin body by eps / thickness, which moves its smallest scale by that share
         for model in (AffineGPA(modes="paper"), KernelGPA(modes="paper")):
             assert_allclose(model.fit(turned).scales_ / unit, expected, rtol=1e-12 / thickness)
+
+
+@pytest.mark.parametrize("thickness", [0.7e-8, 1e-8, 1.3e-8, 1.6e-8, 2e-8])
+def test_copies_as_thick_as_flatness_is_judged_by_are_registered(thickness):
+    """Whether they count as flat may depend on rounding there; that they are registered may not."""
+    points, rng = thin(thickness), np.random.default_rng(0)
+    for _ in range(20):
+        turned, _, unit = moved(points, rng)
+        for model in (RigidGPA(), AffineGPA(), KernelGPA()):
+            assert_allclose(model.fit(turned).scales_[:2] / unit, RigidGPA().fit(thin(0.0)).scales_[:2], rtol=1e-6)
+
+
+def test_one_thin_cloud_does_not_take_the_map_s_uniqueness():
+    points, _ = scene(n=6, m=60, hidden=0.0, seed=3)
+    points[5, :, 2] *= 1e-7
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gpa = KernelGPA(smoothing=1e-4).fit(points)
+    assert gpa.spectrum_.uniqueness is Uniqueness.UNIQUE
+
+
+def test_coarse_numbers_are_no_heap():
+    rng = np.random.default_rng(0)
+    body = rng.uniform(0, 60, (800, 3))
+    points = np.stack([body + 0.1 * np.sin(body + t) + 5e5 for t in range(3)]).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RigidGPA().fit(points)
 
 
 # -- ties --

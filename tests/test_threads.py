@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -90,6 +94,34 @@ def test_columns_are_divided_by_a_factor():
     assert_allclose(b, expected, rtol=0, atol=100 * EPS * np.linalg.cond(lower))
 
 
+def test_a_vector_or_a_matrix_of_another_size_is_refused():
+    lower, small = np.asfortranarray(np.eye(3)), np.asfortranarray(np.eye(2))
+    for call in (
+        lambda: lapack.solve(lower, np.ones(3)),
+        lambda: lapack.solve(lower, np.ones((2, 3))),
+        lambda: lapack.add_square(small, 1.0, np.ones((3, 2))),
+        lambda: lapack.subtract_product(small, np.ones((3, 2)), np.ones((2, 3))),
+        lambda: lapack.divide_by_transposed(small, lower),
+        lambda: lapack.factorise(np.asfortranarray(np.ones((3, 2)))),
+    ):
+        with pytest.raises(ValueError, match="do not belong together"):
+            call()
+    lower.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        lapack.factorise(lower)
+
+
+def test_reversed_and_repeated_columns_are_read_as_they_stand():
+    a = np.random.default_rng(0).standard_normal((4, 6))
+    for columns in (a[:, ::-1], np.broadcast_to(a[:, :1], (4, 3))):
+        c = np.zeros((4, 4), order="F")
+        lapack.add_square(c, 1.0, columns)
+        assert_allclose(np.tril(c), np.tril(columns @ columns.T), rtol=0, atol=100 * EPS)
+    empty = np.zeros((3, 3), order="F")
+    lapack.add_square(empty, 1.0, np.zeros((3, 0)))
+    assert not empty.any()
+
+
 def test_what_is_written_to_must_be_in_fortran_order():
     with pytest.raises(ValueError, match="not in Fortran order"):
         lapack.factorise(np.eye(3)[:, ::-1])
@@ -97,24 +129,32 @@ def test_what_is_written_to_must_be_in_fortran_order():
         lapack.add_square(np.ones((3, 3)), 1.0, np.ones((3, 2)))
 
 
-def test_python_runs_while_lapack_computes():
-    """With the lock held, no other thread could count while a matrix is factorised."""
+def test_python_runs_while_lapack_computes(monkeypatch):
+    """Another thread counts while a matrix is factorised; with the lock held it could not count once.
+
+    Python would also let it count after the call, at the next switch between threads; so there is none.
+    """
     matrix = np.asfortranarray(positive(1500))
     counted, ended = [0], threading.Event()
 
     def count():
         while not ended.is_set():
             counted[0] += 1
+            time.sleep(0)  # the lock is free for a moment
 
+    interval = sys.getswitchinterval()
     counter = threading.Thread(target=count)
     counter.start()
-    with one_blas_thread():
+    try:
+        sys.setswitchinterval(100)
         before = counted[0]
         lapack.factorise(matrix)
         during = counted[0] - before
-    ended.set()
-    counter.join()
-    assert during > 1000
+    finally:
+        sys.setswitchinterval(interval)
+        ended.set()
+        counter.join()
+    assert during > 10
 
 
 # -- clouds side by side --
@@ -137,7 +177,7 @@ def test_two_clouds_are_worked_on_at_the_same_time(inducing, monkeypatch):
 
 
 def test_results_come_in_the_order_of_the_items():
-    assert list(side_by_side(lambda x: x * x, list(range(20)), 3)) == [x * x for x in range(20)]
+    assert side_by_side(lambda x: x * x, list(range(20)), 3) == [x * x for x in range(20)]
 
 
 @pytest.mark.parametrize(("n_jobs", "most"), [(1, 1), (2, 2), (3, 3)])
@@ -148,6 +188,18 @@ def test_no_more_threads_work_than_are_asked_for(n_jobs, most):
     assert len(set(side_by_side(worker, range(200), n_jobs))) <= most
     with at_most(1):
         assert set(side_by_side(worker, range(20), n_jobs)) == {threading.get_ident()}
+
+
+def test_one_job_is_one_thread_throughout(monkeypatch):
+    monkeypatch.setattr(threads, "cpu_count", lambda: 4)
+    used = set()
+
+    def kernel(r):
+        used.add(threading.get_ident())
+        return np.exp(-0.5 * r**2)
+
+    KernelGPA(kernel=kernel, n_jobs=1).fit(scene(n=2, m=1100, hidden=0.0)[0])
+    assert used == {threading.get_ident()}
 
 
 def test_work_inside_does_not_split_up_again():
@@ -165,10 +217,10 @@ def test_an_error_ends_the_work():
         begun.append(i)
         if i == 0:
             raise ArithmeticError("zero")
-        return i
+        time.sleep(0.01)
 
     with pytest.raises(ArithmeticError, match="zero"):
-        list(side_by_side(work, range(5000), 2))
+        side_by_side(work, range(5000), 2)
     assert len(begun) < 5000
 
 
@@ -200,6 +252,11 @@ def test_fits_side_by_side_leave_the_threads_of_blas_as_they_were():
     assert all(np.array_equal(one, maps[0]) for one in maps)
 
 
+def large_in_a_fit(rows):
+    with one_blas_thread(), free_cores_for(rows):
+        return blas_threads()
+
+
 @pytest.mark.parametrize(("rows", "free", "expected"), [(10_000, 2, 2), (10_000, 1, 1), (500, 2, 1), (10_000, 64, 2)])
 def test_one_large_matrix_gets_the_free_cores_and_no_more(rows, free, expected, monkeypatch):
     monkeypatch.setattr(threads, "cpu_count", lambda: 64)
@@ -208,16 +265,45 @@ def test_one_large_matrix_gets_the_free_cores_and_no_more(rows, free, expected, 
         with free_cores_for(rows):
             assert blas_threads() == {expected}
         assert blas_threads() == {1}
-        with one_blas_thread(), free_cores_for(rows):  # another fit runs
-            assert blas_threads() == {1}
+        with one_blas_thread(), free_cores_for(rows):  # the same fit
+            assert blas_threads() == {expected}
+        with ThreadPoolExecutor(1) as pool:  # another fit runs
+            assert pool.submit(large_in_a_fit, rows).result() == {1}
 
 
-def test_a_busy_machine_has_fewer_free_cores():
-    ended = threading.Event()
-    busy = threading.Thread(target=lambda: [np.sort(np.ones(100_000)) for _ in iter(ended.is_set, True)])
-    busy.start()
-    try:
-        assert 1 <= free_cores() <= max(1, threads.cpu_count())
-    finally:
-        ended.set()
-        busy.join()
+@pytest.mark.parametrize(("running", "free"), [(1, 4), (2, 3), (3, 2), (9, 1)])
+def test_a_busy_machine_has_fewer_free_cores(running, free, monkeypatch, tmp_path):
+    load = tmp_path / "loadavg"
+    load.write_text(f"0.50 0.40 0.30 {running}/123 4567\n")
+    monkeypatch.setattr(threads, "LOAD", load)
+    monkeypatch.setattr(threads, "cpu_count", lambda: 4)
+    assert free_cores() == free
+    load.write_text("")
+    assert free_cores() == 1
+
+
+IN_WORKERS = """
+from concurrent.futures import ThreadPoolExecutor
+from threadpoolctl import threadpool_info
+import numpy as np, scipy.linalg
+from kernelgpa.threads import one_blas_thread
+def threads():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+before = threads()
+def work(_):
+    with one_blas_thread():
+        np.eye(50) @ np.eye(50)
+        return threads()
+for main_first in (False, True):
+    if main_first:
+        assert work(0) == {1}
+    with ThreadPoolExecutor(4) as pool:
+        assert all(found == {1} for found in pool.map(work, range(40)))
+    assert threads() == before, (before, threads())
+"""
+
+
+def test_fits_in_threads_alone_limit_blas_and_restore_it():
+    """In a process of its own, since the first thread that sets a limit is remembered."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", IN_WORKERS], check=True, env=environment)

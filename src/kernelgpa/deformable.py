@@ -78,7 +78,7 @@ class DeformableGPA(GPA):
 
     def prepare(self, scene: Scene) -> Prepared:
         family = self._within_memory(self.family(), scene)
-        return Prepared(family, list(side_by_side(family.prepare, scene.restricted.clouds, self.n_jobs)))
+        return Prepared(family, side_by_side(family.prepare, scene.restricted.clouds, self.n_jobs))
 
     def _within_memory(self, family: Family, scene: Scene) -> Family:
         """The family, or a smaller one where it would take more memory than there is."""
@@ -135,8 +135,7 @@ class DeformableGPA(GPA):
         """One solve with the weights as they stand."""
         smoothing = self.family().smoothing  # which may differ from the one that the clouds were prepared with
         pairs = list(zip(prepared.clouds, restricted.clouds, strict=True))
-        done = side_by_side(lambda pair: pair[0].reduce(smoothing, pair[1].weights), pairs, self.n_jobs)
-        reduced = list(tracked(done, "clouds", len(pairs)))
+        reduced = side_by_side(lambda pair: pair[0].reduce(smoothing, pair[1].weights), pairs, self.n_jobs, "clouds")
         form = accumulate([reduced[t] for t in scene.part], len(restricted.landmarks))
         return Round(restricted, reduced, form, self.solve(restricted.at(scene.part).together, form, start, gamma))
 

@@ -124,7 +124,7 @@ def _fit(
     places, scales, values, landmarks, mirrored = _result(client, _submit(client, _told, fitted), timeout)
     for one in (opened, solved):
         for message in _result(client, _submit(client, _messages, one), timeout):
-            warnings.warn(message, KernelGPAWarning, stacklevel=4)
+            warnings.warn(message, KernelGPAWarning, stacklevel=3)
     return DistributedFit(places, scales, values, landmarks, mirrored, client, fitted, warps, batch, timeout)
 
 
@@ -148,7 +148,7 @@ def _require_workers(client: Any, timeout: float) -> int:
         while not (workers := len(client.nthreads())):
             if time.monotonic() >= until:
                 raise Disconnected(_without_workers(timeout))
-            time.sleep(min(POLL, 0.1))
+            time.sleep(0.1)
     return workers
 
 
@@ -191,9 +191,12 @@ def _connected(client: Any) -> Iterator[None]:
                 f"workers died again and again at the same task, usually for want of memory ({error}); use fewer "
                 "landmarks, or workers with more memory"
             ) from error
-        of_dask = type(error).__module__.split(".")[0] == "distributed"
-        if client.status != "running" or of_dask or isinstance(error, CancelledError | OSError):
+        if client.status != "running" or isinstance(error, CancelledError):
             raise Disconnected(CLOSED) from error
+        if type(error).__module__.split(".")[0] == "distributed" or isinstance(error, OSError):
+            raise Disconnected(
+                f"the cluster failed ({type(error).__name__}: {error}); look at the logs of its workers and fit again"
+            ) from error
         raise
 
 

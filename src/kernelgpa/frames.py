@@ -101,7 +101,7 @@ def axes_by_rule(
     axes: Array,  # (d, d) rows
     tolerance: float,  # spreads that differ by less cannot be told apart
 ) -> Array:  # (d, d)
-    """The axes, with those of coinciding spreads chosen by the points and not by rounding.
+    """The axes, with those of coinciding spreads chosen by the points, in their order, and not by rounding.
 
     Any turn of such axes among themselves is as good.  The first of them is turned towards the first point that lies
     clearly off the centre in their plane or space, the next towards the first that lies clearly off that axis.
@@ -109,29 +109,25 @@ def axes_by_rule(
     apart = -np.diff(spread) > tolerance
     if apart.all():
         return axes
-    chosen = axes.copy()
+    chosen, rounding = axes.copy(), tolerance / np.sqrt(len(centred))  # of one point
     for block in np.split(np.arange(len(spread)), np.flatnonzero(apart) + 1):
-        if len(block) == 1:
-            continue
-        along = centred @ axes[block].T  # (s, g)
-        for i in range(len(block) - 1):
-            lengths = np.linalg.norm(along, axis=1)
-            if lengths.max() <= tolerance:  # nothing but rounding is left to choose by
-                break
-            first = along[np.argmax(lengths > CLEARLY_OFF * lengths.max())]
-            direction = first / np.linalg.norm(first)
-            chosen[block[i]] = direction @ axes[block]
-            along = along - np.outer(along @ direction, direction)
-        else:
-            chosen[block[-1]] = _completing(chosen[block[:-1]], axes[block])
+        if len(block) > 1 and spread[block[-1]] > tolerance:
+            chosen[block] = _turn_by_rule(centred @ axes[block].T, rounding) @ axes[block]
     return chosen
 
 
-def _completing(some: Array, space: Array) -> Array:  # (g - 1, d), (g, d) -> (d,)
-    """The last axis of a space, on the side that keeps its orientation."""
-    within = some @ space.T  # (g - 1, g), orthonormal
-    last = np.linalg.svd(within)[2][-1]
-    return np.asarray((np.sign(np.linalg.det(np.vstack([within, last]))) * last) @ space)
+def _turn_by_rule(along: Array, rounding: float) -> Array:  # (s, g) -> (g, g)
+    """A rotation whose first rows point to the first points that lie clearly off those before."""
+    rows = list[Array]()
+    for _ in range(along.shape[1] - 1):
+        lengths = np.linalg.norm(along, axis=1)
+        if lengths.max() <= rounding:  # nothing but rounding is left to choose by
+            return np.eye(along.shape[1])
+        first = along[np.argmax(lengths > CLEARLY_OFF * lengths.max())]
+        rows.append(first / np.linalg.norm(first))
+        along = along - np.outer(along @ rows[-1], rows[-1])
+    last = np.linalg.svd(np.array(rows))[2][-1]
+    return np.vstack([*rows, np.sign(np.linalg.det(np.vstack([*rows, last]))) * last])
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,7 @@ def farthest_points(points: Array, count: int, first: int = 0) -> IndexArray:  #
 
 
 def outermost_point(centred: Array) -> int:  # (s, d)
-    """The point farthest from the centre, whatever order the points come in; the first of those equally far."""
+    """The point farthest from the centre; of points equally far the first."""
     squares = np.sum(centred**2, axis=1)
     return int(np.argmax(squares >= (1 - SAME_DISTANCE) * squares.max()))
 

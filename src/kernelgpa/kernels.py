@@ -150,7 +150,16 @@ class Radial:
     against: ClassVar[int] = 0
 
     def value(self, r: Array) -> Array:
-        values = np.asarray(self.function(r), dtype=np.float64)
+        try:
+            values = np.asarray(self.function(r))
+        except Exception as error:  # a function that somebody brought may raise anything
+            raise InvalidSetting(
+                f"kernel: the function fails on an array of {r.size} distances ({type(error).__name__}: {error}); "
+                "correct it, or use a kernel by name"
+            ) from error
+        if values.dtype.kind not in "fiub":
+            raise InvalidSetting(f"kernel: the function returns values of type {values.dtype}; expected real numbers")
+        values = values.astype(np.float64, copy=False)
         if values.shape != r.shape:
             raise InvalidSetting(
                 f"kernel: the function returns shape {values.shape} for an array of shape {r.shape}; "
@@ -212,7 +221,7 @@ def _require_function_of_distance(function: Callable[[Array], Array]) -> None:
     """One value for each entry of an array of distances, whatever the other entries are."""
     probe = np.array([[0.0, 0.5], [1.0, 2.0]])
     try:
-        whole, part = np.asarray(function(probe), dtype=float), np.asarray(function(probe[:1]), dtype=float)
+        whole, part = np.asarray(function(probe)), np.asarray(function(probe[:1]))
     except Exception as error:  # whatever a stranger's function raises, the remedy is the same
         raise InvalidSetting(
             f"kernel: the function fails on an array of distances ({error}); it must take an array of "
@@ -223,6 +232,8 @@ def _require_function_of_distance(function: Callable[[Array], Array]) -> None:
             f"kernel: for an array of shape {probe.shape} the function returns shape {whole.shape}; it must return one "
             "value for each entry of an array of distance / sigma, whatever the others are"
         )
+    if whole.dtype.kind not in "fiub":
+        raise InvalidSetting(f"kernel: the function returns values of type {whole.dtype}; expected real numbers")
     if not np.isfinite(whole).all():
         raise InvalidSetting(f"kernel: at distance / sigma = {probe[~np.isfinite(whole)][0]} its value is not finite")
 
@@ -241,7 +252,7 @@ def gram(
         _turn_into_values(kernel, squares[rows])
 
     step = ROWS if squares.size > SPREAD else max(len(x), 1)
-    list(side_by_side(fill, [slice(first, first + step) for first in range(0, len(x), step)]))
+    side_by_side(fill, [slice(first, first + step) for first in range(0, len(x), step)])
     return squares
 
 

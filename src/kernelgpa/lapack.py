@@ -37,6 +37,7 @@ _dtrsm = _routine(cython_blas, "dtrsm", 11)
 
 def factorise(matrix: Matrix) -> bool:
     """L with  A = L L'  in place of A; False if A is not positive definite."""
+    _require(matrix.shape == (len(matrix), len(matrix)), matrix)
     info = ctypes.c_int()
     _dpotrf(_char("L"), _int(len(matrix)), _data(matrix), _leading(matrix), ctypes.byref(info))
     return info.value == 0
@@ -44,6 +45,7 @@ def factorise(matrix: Matrix) -> bool:
 
 def invert(lower: Matrix) -> bool:
     """(L L')^-1 in place of L; False if L has a zero on its diagonal."""
+    _require(lower.shape == (len(lower), len(lower)), lower)
     info = ctypes.c_int()
     _dpotri(_char("L"), _int(len(lower)), _data(lower), _leading(lower), ctypes.byref(info))
     return info.value == 0
@@ -51,7 +53,8 @@ def invert(lower: Matrix) -> bool:
 
 def solve(lower: Matrix, right: Matrix) -> Matrix:  # (s, s), (s, c) -> (s, c)
     """(L L')^-1 right, as a new array."""
-    x = np.array(right, dtype=np.float64, order="F", ndmin=2)
+    x = np.array(right, dtype=np.float64, order="F")
+    _require(x.ndim == 2 and lower.shape == (len(x), len(x)), x, lower)
     info = ctypes.c_int()
     sizes = _int(len(lower)), _int(x.shape[1])
     _dpotrs(_char("L"), *sizes, _data(lower), _leading(lower), _data(x), _leading(x), ctypes.byref(info))
@@ -61,6 +64,7 @@ def solve(lower: Matrix, right: Matrix) -> Matrix:  # (s, s), (s, c) -> (s, c)
 def add_square(c: Matrix, alpha: float, a: Matrix, beta: float = 1.0, transposed: bool = False) -> None:
     """beta C + alpha A A'  in place of C, or with A'A if transposed."""
     rows, inner = a.shape[::-1] if transposed else a.shape
+    _require(c.shape == (rows, rows), c, a)
     turn, a, leading = _oriented(a, transposed)
     scales = _double(alpha), _double(beta)
     sizes = _int(rows), _int(inner)
@@ -69,6 +73,7 @@ def add_square(c: Matrix, alpha: float, a: Matrix, beta: float = 1.0, transposed
 
 def subtract_product(c: Matrix, a: Matrix, b: Matrix) -> None:
     """C - A B  in place of C, which is the whole matrix here."""
+    _require(c.shape == (len(a), b.shape[1]) and a.shape[1] == len(b), c, a, b)
     turn_a, a, leading_a = _oriented(a)
     turn_b, b, leading_b = _oriented(b)
     inner = a.shape[1] if turn_a == "N" else a.shape[0]
@@ -80,6 +85,7 @@ def subtract_product(c: Matrix, a: Matrix, b: Matrix) -> None:
 
 def divide_by_transposed(b: Matrix, lower: Matrix) -> None:
     """B L^-T  in place of B."""
+    _require(lower.shape == (b.shape[1], b.shape[1]), b, lower)
     sizes = _int(b.shape[0]), _int(b.shape[1])
     letters = (_char(letter) for letter in "RLTN")
     _dtrsm(*letters, *sizes, _double(1.0), _data(lower), _leading(lower), _data(b), _leading(b))
@@ -87,7 +93,7 @@ def divide_by_transposed(b: Matrix, lower: Matrix) -> None:
 
 def _oriented(a: Matrix, transposed: bool = False) -> tuple[str, Matrix, Any]:
     """How BLAS is to read a matrix: as it is, or the transpose of one in C order, which is not copied."""
-    if a.strides[0] != a.itemsize:
+    if not _in_columns(a):
         a, transposed = np.ascontiguousarray(a).T, not transposed
     return ("T" if transposed else "N"), a, _leading(a)
 
@@ -98,10 +104,26 @@ def _data(matrix: Matrix) -> Any:
 
 def _leading(matrix: Matrix) -> Any:
     """The distance between columns, in numbers."""
-    if matrix.dtype != np.float64 or (matrix.shape[0] > 1 and matrix.strides[0] != matrix.itemsize):
+    if not _in_columns(matrix):
         raise ValueError(f"a matrix of type {matrix.dtype} with strides {matrix.strides} is not in Fortran order")
     columns = matrix.strides[1] // matrix.itemsize if matrix.shape[1] > 1 else matrix.shape[0]
     return _int(max(columns, 1))
+
+
+def _in_columns(matrix: Matrix) -> bool:
+    """Whether the columns are contiguous and do not overlap."""
+    rows, columns = matrix.shape
+    if matrix.dtype != np.float64 or (rows > 1 and matrix.strides[0] != matrix.itemsize):
+        return not matrix.size and matrix.dtype == np.float64
+    return columns < 2 or matrix.strides[1] >= max(rows, 1) * matrix.itemsize
+
+
+def _require(sound: bool, written: Matrix, *others: Matrix) -> None:
+    """LAPACK would write beyond an array that is too small, and into one that is read-only."""
+    if not sound:
+        raise ValueError(f"shapes {[one.shape for one in (written, *others)]} do not belong together")
+    if not written.flags.writeable:
+        raise ValueError("a matrix that is to be overwritten is read-only")
 
 
 def _int(value: int) -> Any:

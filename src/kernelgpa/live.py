@@ -22,7 +22,7 @@ from .errors import KernelGPAError, TooLarge
 from .forms import DenseForm
 from .frames import Array, IndexArray
 from .names import Name, in_order
-from .observations import Cloud, Observations
+from .observations import Cloud, Observations, mean_thinness
 from .together import Together
 from .warps import Family, ReducedCloud
 
@@ -108,8 +108,7 @@ class Live:
         self._resize(len(self._at), len(self._keys))
         used = [one for key in self._keys if (one := self.members[key].used) is not None]
         ranks, resolution = np.array([one.frame.rank for one in used]), max(one.resolution for one in used)
-        thinness = min(one.frame.thinness for one in used)
-        arrays = Together(self._weights, self._centred, self._means, ranks, resolution, thinness)
+        arrays = Together(self._weights, self._centred, self._means, ranks, resolution, mean_thinness(used))
         arrays.__dict__["pull"], arrays.__dict__["own"] = self._pull, self._own
         return arrays
 

@@ -181,7 +181,7 @@ class Observations:
         means = np.array([cloud.mean for cloud in self.clouds])
         ranks = np.array([cloud.frame.rank for cloud in self.clouds])
         resolution = max(cloud.resolution for cloud in self.clouds)
-        return Together(weights, centred, means, ranks, resolution, min(cloud.frame.thinness for cloud in self.clouds))
+        return Together(weights, centred, means, ranks, resolution, mean_thinness(self.clouds))
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -274,6 +274,11 @@ class Observations:
         indices = np.array([index_of(j, position, "landmark") for j in given], dtype=np.intp)
         refuse_repeats([self.landmarks[j] for j in indices], "landmark")
         return indices
+
+
+def mean_thinness(clouds: Sequence[Cloud]) -> float:
+    """The harmonic mean: rounding grows with one over the thinness of each cloud."""
+    return len(clouds) / sum(1 / cloud.frame.thinness for cloud in clouds)
 
 
 def cloud_of(

@@ -24,7 +24,7 @@ from .rigid import pose_onto
 from .rotations import Ending
 from .scene import Scene, open_scene
 from .spectral import Spectrum
-from .threads import one_blas_thread
+from .threads import at_most, one_blas_thread
 from .warps import Family, PreparedCloud, ReducedCloud, Warp
 from .warps.inverse import inverse
 
@@ -96,7 +96,7 @@ class GPA(BaseEstimator, ABC):
         """
         self.check_settings()
         observations = as_observations(points, weights)
-        with one_blas_thread():
+        with one_blas_thread(), at_most(getattr(self, "n_jobs", None)):
             scene = open_scene(observations, self.sizes_differ)
             self.fit_scene(scene, self.prepare(scene))
         return self

@@ -72,13 +72,15 @@ def affine_form(together: Together) -> Form:
     thinness only, so there it is done once more, with what the first time left.
     """
     squares, axes = np.linalg.eigh(together.moments)  # ascending
+    squares = np.maximum(squares, np.finfo(np.float64).eps * squares[:, -1:])  # as far as they are known
     n, m, d = together.centred.shape
     spanned = np.arange(d) >= d - together.ranks[:, None]  # a flat cloud has fewer directions
     shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
     slopes = together.centred @ (axes * shrink[:, None, :])  # (n, m, d)
-    if together.thinness < THIN:
+    if np.any(spanned & (squares < THIN**2 * squares[:, -1:])):
         left, turns = np.linalg.eigh(np.swapaxes(slopes, 1, 2) @ (slopes * together.weights.T[:, :, None]))
-        slopes = slopes @ (turns / np.sqrt(np.where(left > 0.5, left, np.inf))[:, None, :])
+        # about 1, or as far off as the first squares were; exactly 0 for directions that are not spanned
+        slopes = slopes @ (turns / np.sqrt(np.where(left > 1e-3, left, np.inf))[:, None, :])
     constants = np.broadcast_to(1 / np.sqrt(together.mass)[:, None, None], (n, m, 1))
     basis = np.concatenate([slopes, constants], axis=2) * together.weights.T[:, :, None]
     return form_of(together.weights.sum(axis=1), np.swapaxes(basis, 0, 1).reshape(m, n * (d + 1)))

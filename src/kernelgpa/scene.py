@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import DegenerateCloud, InvalidObservations, KernelGPAWarning
-from .frames import ROUNDING, IndexArray
+from .frames import ROUNDING, Array, IndexArray
 from .names import Name
 from .observations import Cloud, Observations
 from .rigid import Hands, Start, affine_start, hands
@@ -163,9 +163,18 @@ def _largest_heap(cloud: Cloud) -> IndexArray:
     heaps = [np.arange(len(cloud.points))]
     for along in cloud.points.T:
         orders = [some[np.argsort(along[some], kind="stable")] for some in heaps]
-        runs = [run for order in orders for run in np.split(order, np.flatnonzero(np.diff(along[order]) > apart) + 1)]
+        runs = [run for order in orders for run in _within(order, along[order], apart)]
         heaps = [run for run in runs if len(run) >= HEAP]
     return np.sort(max(heaps, key=len)) if heaps else np.zeros(0, dtype=np.intp)
+
+
+def _within(order: IndexArray, ascending: Array, apart: float) -> list[IndexArray]:
+    """Consecutive items in runs, none of which is longer than ``apart`` from its first to its last."""
+    starts = [0]
+    for i, value in enumerate(ascending.tolist()):
+        if value - ascending[starts[-1]] > apart:
+            starts.append(i)
+    return np.split(order, starts[1:])
 
 
 def _size_messages(scene: Scene) -> list[str]:

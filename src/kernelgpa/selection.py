@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby, product
 from numbers import Integral, Real
@@ -17,7 +16,7 @@ from pickle import PicklingError
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import clone
 
@@ -241,9 +240,10 @@ def _trials(
 ) -> Iterator[tuple[GPA, Trial]]:
     """Every setting tried; those that differ in smoothing alone go together and share what their clouds compute."""
     groups = [list(group) for _, group in groupby(waiting, key=lambda pair: (id(pair[0]), _but_smoothing(pair[1])))]
-    shared = n_jobs is not None  # other processes use the other cores
+    processes = int(effective_n_jobs(jobs(n_jobs, len(groups))))
+    threads = max(1, int(cpu_count()) // processes)  # the other processes use the other cores
     tasks = (
-        delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds, limit, shared)
+        delayed(_group)(group[0][0], [settings for _, settings in group], scene, folds, limit, threads)
         for group in groups
     )
     try:
@@ -272,10 +272,10 @@ def _group(
     scene: Scene,
     folds: Sequence[IndexArray],
     limit: float | None,
-    shared: bool,
+    threads: int,
 ) -> list[Trial]:
     """Settings that differ in smoothing alone."""
-    with one_blas_thread(), at_most(1) if shared else nullcontext():
+    with one_blas_thread(), at_most(threads):
         try:
             prepared = clone(base).set_params(**several[0]).prepare(scene)
         except KernelGPAError as error:  # one setting that cannot be computed does not end the search

@@ -71,7 +71,7 @@ class Spectrum:
     dimension: int
     solver: str
     space: Array | None = None  # (m, ...) from which the spectrum of nearly the same form is soon found
-    thinness: float = 1.0  # of the thinnest cloud
+    thinness: float = 1.0  # of the clouds
 
     @property
     def gap(self) -> float:
@@ -85,11 +85,11 @@ class Spectrum:
 
     @property
     def rounding(self) -> float:
-        """Eigenvalues closer than this cannot be told apart.
+        """Eigenvalues closer than this cannot be distinguished.
 
-        The affine functions of a thin cloud, and with them Q_t, are known to rounding over its thinness.
+        The affine functions of a thin cloud, and with them Q_t <= 1, are known to eps over its thinness.
         """
-        return 200 * np.finfo(np.float64).eps * self.top / self.thinness
+        return (200 + 2 / self.thinness) * np.finfo(np.float64).eps * self.top
 
 
 def smallest(
@@ -98,7 +98,7 @@ def smallest(
     modes: int,  # k eigenvectors, at least d
     density: Array | None = None,  # (m,) D; None: all 1
     top: float | None = None,  # a bound on the largest eigenvalue; None: the trace
-    thinness: float = 1.0,  # of the thinnest cloud
+    thinness: float = 1.0,  # of the clouds
     values_only: bool = False,  # the vectors need not be better than the values ask for
     begun: Array | None = None,  # (m, ...) vectors near those at the bottom, where some are known
 ) -> Spectrum:

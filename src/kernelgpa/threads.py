@@ -1,14 +1,14 @@
 """Threads that never wait for one another.
 
 The threads of one BLAS call meet at every block of the matrix, and one that the system has set aside stalls all of
-them: on a busy machine a fit then takes up to a hundred times as long.  So every BLAS has one thread during a fit, and
-the cores are used by working on several clouds at a time (``side_by_side``), which meet once, at the end.  Where one
-large matrix is all there is to do, SciPy's BLAS gets the cores that nobody else uses (``free_cores_for``).
+them: on a busy machine a fit then takes up to a hundred times as long.  Therefore every BLAS has one thread during a
+fit, and the cores work on several clouds at a time (``side_by_side``), which meet once, at the end.  Where one large
+matrix is all there is to do, BLAS gets the cores that no other process uses (``free_cores_for``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,7 +22,9 @@ from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 from .errors import InvalidSetting
+from .progress import tracked
 
+LOAD = Path("/proc/loadavg")
 LARGE = 3000  # rows from which the threads of BLAS pay on a matrix that is all there is to do
 
 Item = TypeVar("Item")
@@ -45,8 +47,8 @@ class _SingleThreads:
         with self._lock:
             if not self._fits:
                 self._found = [(library, library.get_num_threads()) for library in _libraries()]
-                self._set(1)
             self._fits += 1
+            self._set(1)
         try:
             yield
         finally:
@@ -70,9 +72,13 @@ class _SingleThreads:
                     self._set(1)
 
     def _set(self, threads: int | None) -> None:
-        """So many threads, but never more than there were; None: as many as there were."""
+        """The number of threads, but never more than there were; None: as many as there were."""
         for library, found in self._found:
+            # threadpoolctl lets only one thread of Python change the number; here the lock sees to the order
+            release = getattr(library, "clear_controlling_thread", lambda force: None)
+            release(force=True)
             library.set_num_threads(found if threads is None else min(threads, found))
+            release(force=True)
 
 
 @cache
@@ -81,14 +87,22 @@ def _libraries() -> list[Any]:
 
 
 _single_threads = _SingleThreads()
-_workers: ContextVar[int | None] = ContextVar("workers", default=None)  # threads that this work may use; None: all
+_fitting: ContextVar[bool] = ContextVar("fitting", default=False)
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)  # threads that this work may use; None: all cores
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One thread for every BLAS, for the time of a fit."""
-    with _single_threads.fit():
+    """One thread for every BLAS, for the time of a fit; inside a fit nothing changes."""
+    if _fitting.get():
         yield
+        return
+    token = _fitting.set(True)
+    try:
+        with _single_threads.fit():
+            yield
+    finally:
+        _fitting.reset(token)
 
 
 @contextmanager
@@ -105,20 +119,20 @@ def free_cores_for(rows: int) -> Iterator[None]:
 def free_cores() -> int:
     """Cores that no other process or thread runs on at this moment, where the system says so (Linux)."""
     try:
-        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+        running = int(LOAD.read_text().split()[3].partition("/")[0])
     except (OSError, ValueError, IndexError):
         return 1
     return max(1, int(cpu_count()) - (running - 1))  # this thread is one of those that run
 
 
 @contextmanager
-def at_most(workers: int) -> Iterator[None]:
-    """No more threads than that for the work inside, such as in one of several processes."""
-    token = _workers.set(workers)
+def at_most(n_jobs: int | None) -> Iterator[None]:
+    """No more threads than that for the work inside; -1 means one for each core, None changes nothing."""
+    token = _limit.set(_allowed(n_jobs))
     try:
         yield
     finally:
-        _workers.reset(token)
+        _limit.reset(token)
 
 
 def require_jobs(n_jobs: Any) -> None:
@@ -132,27 +146,27 @@ def jobs(n_jobs: int | None, tasks: int) -> int | None:
 
 
 def _allowed(n_jobs: int | None) -> int:
-    limit = _workers.get()
-    if limit is not None:
-        return limit
-    if n_jobs is None:
-        return int(cpu_count())
-    return int(n_jobs) if n_jobs > 0 else max(1, int(cpu_count()) + 1 + int(n_jobs))
+    """How many threads may be used: as many as are asked for, within the limit that is set."""
+    cores = int(cpu_count())
+    wanted = cores if n_jobs is None else int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+    limit = _limit.get()
+    return wanted if limit is None else min(wanted, limit)
 
 
 def side_by_side(
     work: Callable[[Item], Result],
     items: Sequence[Item],
     n_jobs: int | None = None,  # threads; None or -1: one for each core
-) -> Iterator[Result]:
+    label: str | None = None,  # of the progress bar, if there is to be one
+) -> list[Result]:
     """The same work on every item, several at a time with one BLAS thread each; results in the order of the items.
 
     Work inside does not split up again: there is one thread for each core already.
     """
     workers = min(_allowed(n_jobs), len(items))
     if workers < 2:
-        yield from map(work, items)
-        return
+        with at_most(n_jobs):
+            return list(_counted(map(work, items), items, label))
 
     def alone(item: Item) -> Result:
         with at_most(1):
@@ -160,7 +174,11 @@ def side_by_side(
 
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         try:
-            yield from pool.map(alone, items)
+            return list(_counted(pool.map(alone, items), items, label))
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # what has not begun is not begun
+            pool.shutdown(wait=False, cancel_futures=True)  # items that have not begun are not begun
             raise
+
+
+def _counted(results: Iterator[Result], items: Sequence[Item], label: str | None) -> Iterable[Result]:
+    return results if label is None else tracked(results, label, len(items))

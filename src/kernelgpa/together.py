@@ -19,7 +19,7 @@ class Together:
     means: Array  # (n, d) the centres of weight
     ranks: IndexArray  # (n,) dimensions that each cloud spans
     resolution: float = 0.0  # the coarsest spacing of the numbers that the points were given in
-    thinness: float = 1.0  # of the thinnest cloud: its least spread as a share of its largest; flat ones do not count
+    thinness: float = 1.0  # harmonic mean over the clouds: the least spread of each as a share of its largest
 
     @property
     def rank(self) -> int:

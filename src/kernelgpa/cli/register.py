@@ -112,7 +112,9 @@ def register(
         bool | None, typer.Option("--tune", help="Find bandwidth and smoothing by cross-validation.")
     ] = None,
     folds: Annotated[int | None, typer.Option(help="Of that cross-validation.  [10]")] = None,
-    n_jobs: Annotated[int | None, typer.Option(help="Processes or threads side by side; -1: one a core.")] = None,
+    n_jobs: Annotated[
+        int | None, typer.Option(help="Clouds, or settings of --tune, at a time; -1: one per core.")
+    ] = None,
     missing: Missing = None,
     negative_is_missing: NegativeIsMissing = False,
     curves: Curves = False,

@@ -208,7 +208,7 @@ class Run:
         now = time.monotonic()
         if self.view is not None and now >= self.shown + A_SECOND:
             self._show()
-        if sys.stderr.isatty() and now >= self.spoke + A_SECOND:
+        if sys.stderr is not None and sys.stderr.isatty() and now >= self.spoke + A_SECOND:
             self.spoke = now
             say(f"frame {told.line['frame']}: {told.line['clouds']} clouds, {told.line['landmarks']} landmarks")
 

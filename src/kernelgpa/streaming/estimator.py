@@ -349,8 +349,8 @@ class StreamingGPA(Known):
         self._warps = dict(solved.warps)
         if not np.isnan(moved):
             usual = float(np.median(self._usual)) if len(self._usual) >= FEWEST else np.inf
-            rounding = STILL * float(solved.scales[0]) / np.sqrt(len(solved.map))
-            if moved > UNUSUAL * max(usual, rounding):
+            usual = max(usual, STILL * float(solved.scales[0]) / np.sqrt(len(solved.map)))
+            if moved > UNUSUAL * usual:
                 events.append(
                     f"the map moved by {moved:.3g}, {moved / usual:.0f} times the usual: a loop was closed, or clouds "
                     "that held it went"

@@ -22,6 +22,9 @@ class Journal:
             raise InvalidSetting(f"{folder} is a file; give a folder")
         if (folder / "model.npz").exists():
             raise InvalidSetting(f"{folder} holds a registration; give another folder for the stream")
+        others = [name for name in (POSES, MAP) if (folder / name).exists()]
+        if sizes is None and others and not (folder / UPDATES).exists():
+            raise InvalidSetting(f"{folder} holds a {others[0]} that no stream has written; give another folder")
         for name in GROWING:
             _require_size(folder / name, 0 if sizes is None else int(sizes[name]))
         folder.mkdir(parents=True, exist_ok=True)

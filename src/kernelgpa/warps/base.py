@@ -51,8 +51,7 @@ class Warp:
     def __call__(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d)
         points = self.checked(points)
         parts = self._batches(len(points))
-        values = side_by_side(lambda part: self._value(self.frame.to_unit(points[part])), parts)
-        return np.concatenate(list(values))
+        return np.concatenate(side_by_side(lambda part: self._value(self.frame.to_unit(points[part])), parts))
 
     def jacobian(self, points: npt.ArrayLike) -> Array:  # (k, d) -> (k, d, d), dy_i / dp_j
         points = self.checked(points)

@@ -87,7 +87,7 @@ class PreparedThin:
             def fill(rows: slice) -> None:
                 out[rows] = gram(kernel, self.unit[rows], centres, sigma) @ mix
 
-            list(side_by_side(fill, [slice(first, first + ROWS) for first in range(0, len(out), ROWS)]))
+            side_by_side(fill, [slice(first, first + ROWS) for first in range(0, len(out), ROWS)])
 
     def missed(self, values: Array) -> float:  # (s, q)
         """Root mean square of P, P^2 = k(u, u) - |Phi(u)|^2: how far unit energy may lie from all that they reach."""
