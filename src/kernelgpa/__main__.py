@@ -20,19 +20,19 @@ INTERRUPTED = 130
 def main() -> None:
     """Run a command; an interrupt is one line and exit code 130, also while modules are imported."""
     before = signal.getsignal(signal.SIGINT)
-    heard = before is signal.default_int_handler  # not if whoever started the command ignores interrupts
-    if heard:
+    interruptible = before is signal.default_int_handler  # not if whoever started the command ignores interrupts
+    if interruptible:
         signal.signal(signal.SIGINT, _end)
     from .cli import main as run
 
     try:
-        if heard:
+        if interruptible:
             signal.signal(signal.SIGINT, before)
         run()
     except KeyboardInterrupt:  # before the command begins, or while its error is printed
         _end()
     finally:
-        if heard:
+        if interruptible:
             signal.signal(signal.SIGINT, _end_quietly)
 
 
