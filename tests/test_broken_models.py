@@ -113,6 +113,7 @@ def use(gpa, about, everything=True):
         gpa.reduced_cloud(gpa.observations_.names[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_that_was_changed_is_refused_or_works(name):
     d = 2 if name in ("affine", "thin-plate") else 3
@@ -236,6 +237,7 @@ def use_stream(stream):
     stream.update()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [KernelGPA(), RigidGPA()], ids=repr)
 def test_a_checkpoint_that_was_changed_is_refused_or_works(model, tmp_path):
     counts = {"refused": 0, "usable": 0}

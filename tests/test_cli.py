@@ -479,7 +479,7 @@ def shell(line, folder):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/dev/full is a full disk on Linux")
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
-def test_words_that_nobody_can_hear_stop_nothing(scans, tmp_path, closed):
+def test_messages_that_cannot_be_printed_stop_nothing(scans, tmp_path, closed):
     code, printed, _ = shell(f"kernelgpa register scans.csv -o out --method rigid {closed}", tmp_path)
     assert code == 0
     assert printed.endswith("report: out/report.html\n")

@@ -81,14 +81,24 @@ def assert_same_decisions(name, model, draws):
     assert len(found) == 1, f"{name}, {model}: {found}"
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+OFTEN = [RigidGPA(scaling=True), AffineGPA(modes="paper"), KernelGPA()]  # tried in every run of the tests
+
+
+def seldom(models):
+    shown = {repr(model) for model in OFTEN}
+    return [
+        pytest.param(model, marks=[] if repr(model) in shown else pytest.mark.slow, id=repr(model)) for model in models
+    ]
+
+
+@pytest.mark.parametrize("model", seldom(MODELS))
 @pytest.mark.parametrize("name", SCENES)
 def test_turning_moving_rescaling_and_reordering_change_no_decision(name, model):
     assert_same_decisions(name, model, 4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [RigidGPA(scaling=True), AffineGPA(modes="paper"), KernelGPA()], ids=repr)
+@pytest.mark.parametrize("model", OFTEN, ids=repr)
 @pytest.mark.parametrize("name", SCENES)
 def test_a_hundred_rotations_change_no_decision(name, model):
     assert_same_decisions(name, model, 100)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,20 +20,19 @@ INTERRUPTED = 130
 def main() -> None:
     """Run a command; an interrupt is one line and exit code 130, also while modules are imported."""
     before = signal.getsignal(signal.SIGINT)
-    # not if whoever started the command ignores interrupts, nor in a thread, where signals cannot be set
-    answers = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
-    if answers:
+    interruptible = before is signal.default_int_handler  # not if whoever started the command ignores interrupts
+    if interruptible:
         signal.signal(signal.SIGINT, _end)
     from .cli import main as run
 
     try:
-        if answers:
+        if interruptible:
             signal.signal(signal.SIGINT, before)
         run()
     except KeyboardInterrupt:  # before the command begins, or while its error is printed
         _end()
     finally:
-        if answers:
+        if interruptible:
             signal.signal(signal.SIGINT, _end_quietly)
 
 

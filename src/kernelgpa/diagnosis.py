@@ -249,7 +249,9 @@ def _suspicious(gpa: Any) -> list[Finding]:
     usual = spread(gpa.deviations_, gpa.observations_.dimension)
     # what lies no farther off than the clouds deform does no harm that deformation does not do
     harmless = HARMLESS * float(np.nanmedian(_rigid_distances(gpa)))
-    cut = max(SUSPICIOUS * usual, harmless, 1e-9 * gpa.scales_[0])
+    thinnest = min(one.frame.thinness for one in gpa.observations_.clouds)  # across it rounding is amplified
+    rounding = max(1e-9, 100 * np.finfo(np.float64).eps / thinnest)
+    cut = max(SUSPICIOUS * usual, harmless, rounding * gpa.scales_[0])
     count = int(np.sum(np.nan_to_num(gpa.deviations_) > cut))
     if not count:
         return []

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
 from .forms import DenseForm, Form, form_of
-from .frames import CLEARLY_OFF, SHEET, THIN, Array, BoolArray, IndexArray, regions
+from .frames import CLEARLY_OFF, SHEET, Array, BoolArray, IndexArray, regions
 from .gauge import (
     Gauge,
     closed_form_matrix,
@@ -77,7 +77,7 @@ def affine_form(together: Together) -> Form:
     spanned = np.arange(d) >= d - together.ranks[:, None]  # a flat cloud has fewer directions
     shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
     slopes = together.centred @ (axes * shrink[:, None, :])  # (n, m, d)
-    if np.any(spanned & (squares < THIN**2 * squares[:, -1:])):
+    if np.any(spanned & (squares < SHEET**2 * squares[:, -1:])):
         left, turns = np.linalg.eigh(np.swapaxes(slopes, 1, 2) @ (slopes * together.weights.T[:, :, None]))
         # about 1, or as far off as the first squares were; exactly 0 for directions that are not spanned
         slopes = slopes @ (turns / np.sqrt(np.where(left > 1e-3, left, np.inf))[:, None, :])

@@ -42,7 +42,7 @@ def reading(missing: float | None, negative_is_missing: bool, curves: bool) -> R
 
 
 def say(text: str) -> None:
-    """A word to the user, beside the result; nothing is lost if nobody can hear it."""
+    """A message to the user on standard error; a command does not fail because it cannot be printed."""
     with suppress(OSError):  # standard error is closed, or a file on a full disk
         typer.echo(printable(text), err=True)
 
