@@ -172,7 +172,7 @@ def test_two_clouds_are_worked_on_at_the_same_time(inducing, monkeypatch):
             met.append(meeting.wait(timeout=60))
         return np.exp(-0.5 * r**2)
 
-    KernelGPA(kernel=kernel, inducing=inducing).fit(scene(n=4, m=40, hidden=0.0)[0])
+    KernelGPA(kernel=kernel, inducing=inducing).fit(scene(n=4, m=420, hidden=0.0)[0])
     assert len(met) >= 4
 
 

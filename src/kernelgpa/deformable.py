@@ -36,6 +36,7 @@ HARDLY_TIED = (
     "some clouds share landmarks with the rest that fix an affine map between them hardly better than noise blurs it; "
     "the map of modes='paper' may be wrong: see diagnose(), and use modes='auto'"
 )
+SEVERAL_FROM = 400  # landmarks of a cloud from which several clouds are worked on at a time
 FEW_CENTRES = 400  # inducing points where all points are too many for the memory
 MOST_LEFT_OUT = 2e8  # numbers that the folds predicted together may hold
 ROUNDING = 1e-6  # of the map's size: residuals below this are those of exact copies
@@ -78,7 +79,7 @@ class DeformableGPA(GPA):
 
     def prepare(self, scene: Scene) -> Prepared:
         family = self._within_memory(self.family(), scene)
-        return Prepared(family, side_by_side(family.prepare, scene.restricted.clouds, self.n_jobs))
+        return Prepared(family, side_by_side(family.prepare, scene.restricted.clouds, self._jobs(scene.restricted)))
 
     def _within_memory(self, family: Family, scene: Scene) -> Family:
         """The family, or a smaller one where it would take more memory than there is."""
@@ -135,9 +136,16 @@ class DeformableGPA(GPA):
         """One solve with the weights as they stand."""
         smoothing = self.family().smoothing  # which may differ from the one that the clouds were prepared with
         pairs = list(zip(prepared.clouds, restricted.clouds, strict=True))
-        reduced = side_by_side(lambda pair: pair[0].reduce(smoothing, pair[1].weights), pairs, self.n_jobs, "clouds")
+        reduced = side_by_side(
+            lambda pair: pair[0].reduce(smoothing, pair[1].weights), pairs, self._jobs(restricted), "clouds"
+        )
         form = accumulate([reduced[t] for t in scene.part], len(restricted.landmarks))
         return Round(restricted, reduced, form, self.solve(restricted.at(scene.part).together, form, start, gamma))
+
+    def _jobs(self, observations: Observations) -> int | None:
+        """How many clouds are worked on at a time: small ones take less time than threads do to change over."""
+        small = max(len(cloud.seen) for cloud in observations.clouds) < SEVERAL_FROM
+        return 1 if self.n_jobs is None and small else self.n_jobs
 
     def warn_if_hardly_tied(self, scene: Scene) -> None:
         if self.modes == "paper" and scene.hardly_tied:
