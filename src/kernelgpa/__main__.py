@@ -7,6 +7,7 @@ nothing has been written that could be half done.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 
@@ -23,6 +24,8 @@ def main() -> None:
     interruptible = before is signal.default_int_handler  # not if whoever started the command ignores interrupts
     if interruptible:
         signal.signal(signal.SIGINT, _end)
+        # registered first, so called last: Python then takes its own handlers away, and an interrupt would be a crash
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     from .cli import main as run
 
     try:
