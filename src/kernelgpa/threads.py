@@ -147,10 +147,17 @@ def jobs(n_jobs: int | None, tasks: int) -> int | None:
 
 def _allowed(n_jobs: int | None) -> int:
     """How many threads may be used: as many as are asked for, within the limit that is set."""
-    cores = int(cpu_count())
-    wanted = cores if n_jobs is None else int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
     limit = _limit.get()
+    if limit == 1:  # asking the system for its cores takes as long as the algebra of a small cloud
+        return 1
+    wanted = int(n_jobs) if n_jobs is not None and n_jobs > 0 else _cores(n_jobs)
     return wanted if limit is None else min(wanted, limit)
+
+
+def _cores(n_jobs: int | None) -> int:
+    """All cores, or all but some: -2 means all but one."""
+    cores = int(cpu_count())
+    return cores if n_jobs is None else max(1, cores + 1 + int(n_jobs))
 
 
 def side_by_side(
@@ -163,7 +170,7 @@ def side_by_side(
 
     Work inside does not split up again: there is one thread for each core already.
     """
-    workers = min(_allowed(n_jobs), len(items))
+    workers = min(_allowed(n_jobs), len(items)) if len(items) > 1 else 1
     if workers < 2:
         with at_most(n_jobs):
             return list(_counted(map(work, items), items, label))
