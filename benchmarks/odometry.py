@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from kernelgpa import KernelGPAWarning, Measured, StreamingGPA, simulate
-from kernelgpa.rotations import motion_onto
+from kernelgpa.gauge.rotations import motion_onto
 
 SHIFT, DEGREES = 1.0, 0.2
 

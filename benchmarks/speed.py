@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 import paper_form
 
-from kernelgpa import KernelGPA, KernelGPAWarning, RigidGPA, kernels, metrics, selection
+from kernelgpa import KernelGPA, KernelGPAWarning, RigidGPA, metrics, selection
+from kernelgpa.warps import kernels
 
 
 def say(*words):

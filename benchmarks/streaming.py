@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cholesky
 
 from kernelgpa import KernelGPA, KernelGPAWarning, StreamingGPA
-from kernelgpa.threads import blas_threads_for
+from kernelgpa._numerics.threads import blas_threads_for
 
 SIZES = {"large": (2000, 300, 500), "small": (300, 210, 300)}  # known, seen, clouds
 STEPS = 15

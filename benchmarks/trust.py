@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 
 from kernelgpa import KernelGPA, KernelGPAWarning, RigidGPA, metrics, selection, simulate, uncertainty
-from kernelgpa.frames import farthest_points
+from kernelgpa.observations.sampling import farthest_points
 
 SETTINGS = [(0.0, 0.0), (0.3, 0.0), (0.0, 1.0), (0.3, 1.0)]  # hidden, noise in mm
 BANDWIDTHS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5)

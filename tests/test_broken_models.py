@@ -21,9 +21,9 @@ from kernelgpa import (
     StreamingGPA,
     report,
 )
-from kernelgpa.folder import About, summary
+from kernelgpa.io.model_file import from_arrays, from_bytes, to_bytes
 from kernelgpa.io.npz import arrays_in, packed
-from kernelgpa.saved import from_arrays, from_bytes, to_bytes
+from kernelgpa.report.result_folder import About, summary
 from kernelgpa.streaming import checkpoint
 
 MODELS = {
@@ -107,8 +107,8 @@ def use(gpa, about, everything=True):
     if everything:
         report.render(gpa, unit=about.get("unit"), notes=about.get("notes", ()))
         to_bytes(gpa, about)
-    if hasattr(gpa, "suspicions"):
-        gpa.suspicions(3)
+    if hasattr(gpa, "suspicious_observations"):
+        gpa.suspicious_observations(3)
         gpa.suspicious_landmarks()
         gpa.reduced_cloud(gpa.observations_.names[0])
 

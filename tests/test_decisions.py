@@ -17,10 +17,11 @@ from numpy.testing import assert_allclose
 from conftest import LAWFUL, random_rotation, scene
 from degenerate_scenes import SCENES, grid, one_flat_cloud, thin
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, Observations, RigidGPA, selection
-from kernelgpa.frames import SAMPLE, farthest_points, frame_of, mean_pairwise_distance
-from kernelgpa.spectral import Uniqueness
+from kernelgpa.observations.geometry import frame_of
+from kernelgpa.observations.sampling import SAMPLE, farthest_points, mean_pairwise_distance
+from kernelgpa.spectrum.eigenpairs import Uniqueness
 from kernelgpa.streaming import StreamingGPA
-from kernelgpa.warps.part import leave_one_out
+from kernelgpa.warps.leave_out import leave_one_out
 
 MODELS = [*LAWFUL, KernelGPA(inducing=12), KernelGPA(robust="tukey")]
 NUMBER = re.compile(r"[-+]?\b\d[\d.]*(e[-+]?\d+)?\b")

@@ -11,10 +11,10 @@ from sklearn.base import clone
 from conftest import random_rotation, scene
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAWarning, NotFitted, RigidGPA, uncertainty
 from kernelgpa.errors import InvalidSetting
-from kernelgpa.metrics import mean_of_others
-from kernelgpa.rotations import nearest, rotation_vector
-from kernelgpa.selection import cross_validate
+from kernelgpa.gauge.rotations import nearest, rotation_vector
 from kernelgpa.simulate import exchanged
+from kernelgpa.trust.metrics import mean_of_others
+from kernelgpa.trust.selection import cross_validate
 
 
 def kinds(gpa, **query):
@@ -104,7 +104,7 @@ def test_a_cloud_without_a_residual_is_neither_suspected_nor_set_aside():
         gpa = KernelGPA(robust=robust).fit(points)
         assert np.isnan(gpa.residuals_[0]).all()
         assert np.all(gpa.weights_[0, :4] == 1)
-        assert all(one.cloud != 0 for one in gpa.suspicions())
+        assert all(one.cloud != 0 for one in gpa.suspicious_observations())
 
 
 def test_a_wrong_match_is_the_first_suspicion():
@@ -113,8 +113,8 @@ def test_a_wrong_match_is_the_first_suspicion():
     points[2, seen[:2]] = points[2, seen[1::-1]]
     gpa = KernelGPA(bandwidth=0.5).fit(points)
     assert "suspicious observations" in kinds(gpa)
-    assert {(one.cloud, one.landmark) for one in gpa.suspicions(2)} == {(2, seen[0]), (2, seen[1])}
-    assert gpa.suspicions(1)[0].residual == np.nanmax(gpa.residuals_)
+    assert {(one.cloud, one.landmark) for one in gpa.suspicious_observations(2)} == {(2, seen[0]), (2, seen[1])}
+    assert gpa.suspicious_observations(1)[0].residual == np.nanmax(gpa.residuals_)
 
 
 def test_a_bad_landmark_is_the_first_of_the_landmarks():

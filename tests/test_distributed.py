@@ -27,7 +27,7 @@ from kernelgpa import (
 )
 
 distributed = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
-kernelgpa_distributed = pytest.importorskip("kernelgpa.distributed")
+kernelgpa_distributed = pytest.importorskip("kernelgpa.estimators.distributed")
 
 CLOUDS, LANDMARKS = 220, 30
 

@@ -22,7 +22,7 @@ from kernelgpa import (
     Observations,
     RigidGPA,
 )
-from kernelgpa.kernels import Gaussian
+from kernelgpa.warps.kernels import Gaussian
 
 MODELS = [RigidGPA(), AffineGPA(), TPSGPA(control_points=3), KernelGPA(), KernelGPA(inducing=10)]
 every_model = pytest.mark.parametrize("model", MODELS, ids=repr)

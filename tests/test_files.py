@@ -13,11 +13,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kernelgpa import FormatError, InvalidObservations, InvalidSetting, KernelGPA, TooLarge, io
+from kernelgpa.io.atomic import write_bytes
 from kernelgpa.io.base import Contents, Specimen, counted
 from kernelgpa.io.files import FORMATS, fitted_to, suffix_of
 from kernelgpa.io.matching import gather
 from kernelgpa.io.poses import kitti, tum
-from kernelgpa.io.whole import write_bytes
 from shared_data import SHARED
 
 APES = SHARED / "data" / "landmarks" / "apes"

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import kernelgpa.deformable
+import kernelgpa.estimators.deformable
 from conftest import scene
 from kernelgpa import TPSGPA, Forecast, InvalidSetting, KernelGPA, KernelGPAWarning, TooLarge, forecast, metrics
-from kernelgpa.forecast import DENSE, EXACT, ITERATED, PROGRAM, WOODBURY
+from kernelgpa.spectrum.forecast import DENSE, EXACT, ITERATED, PROGRAM, WOODBURY
 
 MEASURE = """
 from pathlib import Path
@@ -54,7 +54,7 @@ def allow(monkeypatch, memory):
         made = forecast(*arguments, **named)
         return Forecast(made.path, made.memory, memory)
 
-    monkeypatch.setattr(kernelgpa.deformable, "forecast", poor)
+    monkeypatch.setattr(kernelgpa.estimators.deformable, "forecast", poor)
 
 
 def test_a_fit_that_would_not_fit_becomes_thin_and_says_so(monkeypatch):
@@ -95,7 +95,7 @@ def test_nonsense_is_not_forecast():
 
 # -- what is left --
 
-forecasts = sys.modules["kernelgpa.forecast"]  # the module, whose name the function has too
+forecasts = sys.modules["kernelgpa.spectrum.forecast"]  # the module, whose name the function has too
 
 
 def group(folder, **figures):
@@ -143,7 +143,7 @@ from pathlib import Path
 import numpy as np
 import warnings
 from kernelgpa import KernelGPA, StreamingGPA, TooLarge, forecast
-from kernelgpa.memory import room
+from kernelgpa._numerics.allocation import allocate
 warnings.simplefilter("ignore")
 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + {beyond}, size + {beyond}))
@@ -165,7 +165,7 @@ def test_memory_that_the_system_refuses_is_an_error_of_the_family():
     for shape in ("(20_000, 20_000)", "(2000, 2000)", "(10**9, 10**9)"):
         code = f"""
 try:
-    held = [room(*{shape}) for _ in range(100)]
+    held = [allocate(*{shape}) for _ in range(100)]
 except TooLarge as error:
     print(isinstance(error, MemoryError), error)
 """

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from conftest import random_rotation, scene
 from kernelgpa import TPSGPA, AffineGPA, InvalidObservations, KernelGPA, KernelGPAWarning, RigidGPA
-from kernelgpa.warps.base import KernelPart, Warp
 from kernelgpa.warps.inverse import inverse, oriented
+from kernelgpa.warps.warp import KernelPart, Warp
 
 MODELS = [
     RigidGPA(),

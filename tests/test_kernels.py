@@ -13,7 +13,17 @@ from scipy.spatial.distance import cdist
 
 from conftest import scene
 from kernelgpa import InvalidSetting, KernelGPA
-from kernelgpa.kernels import KERNELS, Gaussian, Laplacian, Radial, ThinPlate, Wendland, as_kernel, gram, gram_gradient
+from kernelgpa.warps.kernels import (
+    KERNELS,
+    Gaussian,
+    Laplacian,
+    Radial,
+    ThinPlate,
+    Wendland,
+    as_kernel,
+    gram,
+    gram_gradient,
+)
 
 EPS = np.finfo(float).eps
 

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
 
-import kernelgpa.forms
-import kernelgpa.ties
+import kernelgpa.observations.connectivity
+import kernelgpa.spectrum.operators
 from conftest import random_rotation, scene
 from kernelgpa import KernelGPA, Observations, RigidGPA, metrics
+from kernelgpa._numerics.allocation import LEAST, SLAB, allocate, made_symmetric
 from kernelgpa.errors import NumericalFailure
-from kernelgpa.faithful import CLOSE, leeway
-from kernelgpa.forms import ThinForm, accumulate
-from kernelgpa.frames import SAMPLE, mean_pairwise_distance
-from kernelgpa.iterated import conjugate_gradients
-from kernelgpa.kernels import KERNELS, gram, gram_sum
-from kernelgpa.memory import LEAST, SLAB, made_symmetric, room
-from kernelgpa.ties import surely_tied, tied_groups
+from kernelgpa.gauge.faithful import CLOSE, allowed_increase
+from kernelgpa.observations.connectivity import connected_groups, surely_connected
+from kernelgpa.observations.sampling import SAMPLE, mean_pairwise_distance
+from kernelgpa.spectrum.matrix_free import conjugate_gradients
+from kernelgpa.spectrum.operators import LowRankCost, total_cost
 from kernelgpa.warps import KernelFamily, reduce
+from kernelgpa.warps.kernels import KERNELS, gram, gram_sum
 
 EPS = np.finfo(np.float64).eps
 
@@ -31,7 +31,7 @@ EPS = np.finfo(np.float64).eps
 
 @pytest.mark.parametrize("bytes_", [LEAST // 2, 2 * LEAST, SLAB // 2, 2 * SLAB])
 def test_rooms_do_not_overlap_and_can_be_written_to(bytes_):
-    rooms = [room(bytes_ // 64, 8) for _ in range(4)]
+    rooms = [allocate(bytes_ // 64, 8) for _ in range(4)]
     for i, one in enumerate(rooms):
         one.fill(float(i))
     assert all(np.all(one == i) for i, one in enumerate(rooms))
@@ -74,9 +74,9 @@ def thin_clouds(weighted, hidden=0.2):
 @pytest.fixture
 def iterated(monkeypatch):
     """Every thin form takes the long way, and none becomes dense."""
-    monkeypatch.setattr(kernelgpa.forms, "SMALL", 10)
-    monkeypatch.setattr(kernelgpa.forms, "MOST_DENSE", 10)
-    return lambda: monkeypatch.setattr(kernelgpa.forms, "MOST_FEATURES", 100)
+    monkeypatch.setattr(kernelgpa.spectrum.operators, "SMALL", 10)
+    monkeypatch.setattr(kernelgpa.spectrum.operators, "MOST_DENSE", 10)
+    return lambda: monkeypatch.setattr(kernelgpa.spectrum.operators, "MOST_FEATURES", 100)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -86,12 +86,12 @@ def test_conjugate_gradients_solve_what_woodbury_solves(weighted, iterated):
     columns = observations.weights.T / np.sqrt(observations.weights.sum(axis=1))
     lifted = np.full(500, np.sqrt(total.mean() / 500))
     x = np.random.default_rng(2).standard_normal((500, 4))
-    direct = accumulate(clouds, 500)
-    assert isinstance(direct, ThinForm)
+    direct = total_cost(clouds, 500)
+    assert isinstance(direct, LowRankCost)
     assert direct.stand_in is None
     expected = direct.inverse(5.0, total, columns, lifted)(x)
     iterated()
-    long_way = accumulate(clouds, 500)
+    long_way = total_cost(clouds, 500)
     assert long_way.stand_in is not None
     assert long_way.stand_in.features < long_way.features / 3
     assert_allclose(
@@ -135,8 +135,8 @@ def test_what_is_surely_tied_is_tied(seed, hidden, flat):
     if np.any(np.sum(~np.isnan(points[:, :, 0]), axis=1) < 4):
         return
     observations = Observations.from_array(points)
-    if surely_tied(observations, [np.arange(30)])[0]:
-        assert len(tied_groups(observations)) == 1
+    if surely_connected(observations, [np.arange(30)])[0]:
+        assert len(connected_groups(observations)) == 1
 
 
 # -- what inducing points may miss --
@@ -189,6 +189,6 @@ def test_the_price_of_the_map_keeps_to_its_rule_on_the_long_way(hidden, weighted
     places, rigid = fitted.map_, RigidGPA().fit(points, weights).map_
     clouds = [fitted.reduced_cloud(t) for t in range(12)]
     left, rough = (sum(np.vdot(M[c.seen], c.apply(M[c.seen])) for c in clouds) for M in (places, rigid))
-    own, by_chance = leeway(fitted.observations_.together)
+    own, by_chance = allowed_increase(fitted.observations_.stacked)
     allowed = own + (1 - left / rough) ** 2 * by_chance
     assert CLOSE * allowed <= fitted.faithful_.excess * (1 + 1e-6) <= allowed * (1 + 2e-6)  # as iterated

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from conftest import scene
 from kernelgpa import DegenerateCloud, InvalidObservations, KernelGPAError, Observations
-from kernelgpa.observations import as_observations, reweighted
+from kernelgpa.observations.collection import as_observations, reweighted
 
 CLOUDS = ("ann", "bob", "cid")
 LANDMARKS = ("chin", "ear", "eye", "lip", "nose", "brow")

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 
 from conftest import scene
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
-from kernelgpa.gauge import pairwise_scales
-from kernelgpa.observations import as_observations
+from kernelgpa.gauge.baselines import pairwise_scales
+from kernelgpa.observations.collection import as_observations
 from kernelgpa.warps import reduce
 
 DEFORMABLE = [
@@ -29,7 +29,7 @@ def total_form(model, points):
     m = points.shape[1]
     Q = np.zeros((m, m))
     for cloud in (reduce(model.family(), one) for one in as_observations(points).clouds):
-        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
+        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.cost_matrix()
     return Q
 
 
@@ -101,7 +101,7 @@ def test_no_scales_rotations_or_mix_of_modes_fit_the_clouds_better(model, dimens
 def test_a_general_optimiser_finds_no_better_rigid_registration(scaling):
     points, _ = scene(n=4, m=12, d=2, seed=3, hidden=0.2, bend=0.2)
     gpa = RigidGPA(scaling=scaling).fit(points)
-    cost = rigid_cost(points, gpa.rotations_, gpa.translations_, gpa.map_, gpa.factors_)
+    cost = rigid_cost(points, gpa.rotations_, gpa.translations_, gpa.map_, gpa.size_factors_)
     visible = ~np.isnan(points[:, :, 0])
     own = np.array([np.sum((p[v] - p[v].mean(axis=0)) ** 2) for p, v in zip(points, visible, strict=True)])
 
@@ -113,7 +113,7 @@ def test_a_general_optimiser_finds_no_better_rigid_registration(scaling):
         return rigid_cost(points, R, moves, x[16:].reshape(12, 2), factors)
 
     angles = np.arctan2(gpa.rotations_[:, 1, 0], gpa.rotations_[:, 0, 0])
-    best = np.concatenate([angles, gpa.translations_.ravel(), np.log(gpa.factors_), gpa.map_.ravel()])
+    best = np.concatenate([angles, gpa.translations_.ravel(), np.log(gpa.size_factors_), gpa.map_.ravel()])
     assert_allclose(objective(best), cost, rtol=1e-10)
     rng = np.random.default_rng(1)
     for _ in range(5):
@@ -172,7 +172,7 @@ def test_pairwise_scales_are_those_of_clouds_completed_one_by_one(dimension, wei
     scales = np.array(scales)
     sizes = np.linalg.norm(scales, axis=1)
     expected = np.abs(svd(scales / sizes[:, None])[2][0]) * sizes.mean()
-    found = pairwise_scales(as_observations(points, weights).together)
+    found = pairwise_scales(as_observations(points, weights).stacked)
     # moments of shared landmarks are taken about the clouds' centres, hardly farther than their own spread
     assert_allclose(found, expected, rtol=1e-12)
 
@@ -185,7 +185,7 @@ def test_landmarks_too_near_each_other_tell_pairwise_scales_nothing(dimension, a
     points[1, near] = points[1, 29] + apart * np.random.default_rng(0).standard_normal((dimension, dimension))
     without = points.copy()
     without[1, near] = np.nan
-    found, left = (pairwise_scales(as_observations(one).together) for one in (points, without))
+    found, left = (pairwise_scales(as_observations(one).stacked) for one in (points, without))
     assert_allclose(found, left, rtol=0.1)  # a cluster more or less
 
 

@@ -10,7 +10,7 @@ from scipy.linalg import orthogonal_procrustes
 from authors_results import authors_results
 from conftest import scene
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA, metrics
-from kernelgpa.frames import farthest_points
+from kernelgpa.observations.sampling import farthest_points
 from plain_formulas import gaussian, kernel_cost, paper_map, published_kernel_cost
 from shared_data import load
 

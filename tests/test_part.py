@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose
 from conftest import scene
 from kernelgpa import Observations
 from kernelgpa.errors import NumericalFailure
-from kernelgpa.kernels import Gaussian
 from kernelgpa.warps import AffineFamily, KernelPart, reduce
-from kernelgpa.warps.dual import PreparedDense
-from kernelgpa.warps.part import leave_one_out, leave_out
-from kernelgpa.warps.thin import PreparedThin, energy_features
+from kernelgpa.warps.exact import PreparedDense
+from kernelgpa.warps.kernels import Gaussian
+from kernelgpa.warps.leave_out import leave_one_out, leave_out
+from kernelgpa.warps.low_rank import PreparedThin, energy_features
 
 
 def dual(cloud, sigma):
@@ -47,28 +47,30 @@ def cloud(request, dimension):
     return Observations.from_array(points, weights).clouds[0]
 
 
-@pytest.mark.parametrize("form", ["affine", "dual", "thin"])
-def test_what_is_left_is_the_cloud_without_the_rest(form, cloud):
-    reduce = reducers(cloud)[form]
+@pytest.mark.parametrize("cost", ["affine", "dual", "thin"])
+def test_what_is_left_is_the_cloud_without_the_rest(cost, cloud):
+    reduce = reducers(cloud)[cost]
     whole, rows = reduce(cloud), np.array([3, 8, 20, 21])
     part = leave_out(whole, rows)
     kept = np.isin(np.arange(25), part.kept)
     assert np.array_equal(np.flatnonzero(~kept), rows)
     alone = reduce(cloud.only(kept, np.cumsum(kept) - 1))
-    left = whole.form()[np.ix_(kept, kept)] - part.root.T @ part.root
-    assert_allclose(left, alone.form(), rtol=0, atol=1e-9 * np.abs(left).max())
+    left = whole.cost_matrix()[np.ix_(kept, kept)] - part.root.T @ part.root
+    assert_allclose(left, alone.cost_matrix(), rtol=0, atol=1e-9 * np.abs(left).max())
     targets = np.random.default_rng(1).standard_normal((21, cloud.points.shape[1]))
-    expected = alone.fits([targets])[0](cloud.points[rows])
+    expected = alone.fit_all([targets])[0](cloud.points[rows])
     assert_allclose(part.predict(targets), expected, rtol=0, atol=1e-8)
     complete = np.empty_like(cloud.points)
     complete[part.kept], complete[rows] = targets, expected
-    assert_allclose(whole.fits([complete])[0](cloud.points), alone.fits([targets])[0](cloud.points), rtol=0, atol=1e-8)
+    assert_allclose(
+        whole.fit_all([complete])[0](cloud.points), alone.fit_all([targets])[0](cloud.points), rtol=0, atol=1e-8
+    )
 
 
-@pytest.mark.parametrize("form", ["affine", "dual", "thin"])
-def test_a_reduced_cloud_tells_its_form_in_parts(form, cloud):
-    whole = reducers(cloud)[form](cloud)
-    Q, Y = whole.form(), np.random.default_rng(4).standard_normal((25, 5))
+@pytest.mark.parametrize("cost", ["affine", "dual", "thin"])
+def test_a_reduced_cloud_tells_its_form_in_parts(cost, cloud):
+    whole = reducers(cloud)[cost](cloud)
+    Q, Y = whole.cost_matrix(), np.random.default_rng(4).standard_normal((25, 5))
     some = np.array([7, 2, 11])
     assert_allclose(whole.apply(Y), Q @ Y, rtol=0, atol=1e-12 * np.abs(Q).max() * 25)
     assert_allclose(whole.diagonal(), np.diag(Q), rtol=0, atol=1e-13 * np.abs(Q).max())
@@ -83,20 +85,20 @@ def test_what_a_warp_cannot_do_without_has_no_residual(dimension):
         leave_out(alone, np.array([1]))
 
 
-@pytest.mark.parametrize("form", ["affine", "dual", "thin"])
-def test_leave_one_out_residuals_are_those_of_refitting(form, cloud):
-    reduce = reducers(cloud)[form]
+@pytest.mark.parametrize("cost", ["affine", "dual", "thin"])
+def test_leave_one_out_residuals_are_those_of_refitting(cost, cloud):
+    reduce = reducers(cloud)[cost]
     targets = np.random.default_rng(2).standard_normal((25, cloud.points.shape[1]))
     closed = leave_one_out(reduce(cloud), targets)
     for j in range(25):
         kept = np.arange(25) != j
-        refitted = reduce(cloud.only(kept, np.cumsum(kept) - 1)).fits([targets[kept]])[0]
+        refitted = reduce(cloud.only(kept, np.cumsum(kept) - 1)).fit_all([targets[kept]])[0]
         assert_allclose(closed[j], targets[j] - refitted(cloud.points[[j]])[0], rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("form", ["affine", "dual", "thin"])
-def test_variance_of_a_point_left_out_is_that_of_the_fit_plus_noise(form, cloud):
-    reduce = reducers(cloud)[form]
+@pytest.mark.parametrize("cost", ["affine", "dual", "thin"])
+def test_variance_of_a_point_left_out_is_that_of_the_fit_plus_noise(cost, cloud):
+    reduce = reducers(cloud)[cost]
     part = leave_out(reduce(cloud), np.array([7]))
     kept = np.arange(25) != 7
     alone = reduce(cloud.only(kept, np.cumsum(kept) - 1))

@@ -9,7 +9,7 @@ from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
 from conftest import random_rotation
-from kernelgpa.posegraph import Motion, deviations, refined
+from kernelgpa.gauge.pose_graph import Motion, deviations, refined
 
 
 def turned_by(angles):

@@ -8,8 +8,8 @@ import time
 import pytest
 from rich.console import Console
 
-import kernelgpa.progress
-from kernelgpa.progress import progress, tracked
+import kernelgpa._numerics.progress
+from kernelgpa._numerics.progress import progress, with_progress
 
 
 def terminal():
@@ -25,7 +25,7 @@ def drawn(console, steps=4, pause=0.05):
 
 
 def test_long_work_shows_a_bar(monkeypatch):
-    monkeypatch.setattr(kernelgpa.progress, "PATIENCE", 0.02)
+    monkeypatch.setattr(kernelgpa._numerics.progress, "PATIENCE", 0.02)
     text = drawn(terminal())
     assert "clouds" in text
     assert "/4" in text
@@ -33,12 +33,12 @@ def test_long_work_shows_a_bar(monkeypatch):
 
 def test_short_work_and_files_stay_silent(monkeypatch):
     assert drawn(terminal(), pause=0.0) == ""
-    monkeypatch.setattr(kernelgpa.progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(kernelgpa._numerics.progress, "PATIENCE", 0.0)
     assert drawn(Console(file=io.StringIO())) == ""
 
 
 def test_work_inside_work_shows_the_outer_bar_only(monkeypatch):
-    monkeypatch.setattr(kernelgpa.progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(kernelgpa._numerics.progress, "PATIENCE", 0.0)
     inner = terminal()
     with progress("settings", 1, terminal()):
         assert drawn(inner) == ""
@@ -53,4 +53,4 @@ def test_an_error_ends_the_bar():
     for _ in range(2):
         with pytest.raises(ValueError, match=r"^$"):
             failing()
-    assert list(tracked("ab", "letters", 2)) == ["a", "b"]
+    assert list(with_progress("ab", "letters", 2)) == ["a", "b"]

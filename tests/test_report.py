@@ -30,7 +30,7 @@ from kernelgpa import (
     simulate,
 )
 from kernelgpa.report import render
-from kernelgpa.report.data import Figures, registration_data
+from kernelgpa.report.data import Agreement, registration_data
 
 MODELS = [
     RigidGPA(),
@@ -131,7 +131,7 @@ def test_the_figures_are_those_of_metrics_where_everything_counts(model):
     points, _ = scene(noise=0.02)
     gpa = model.fit(points)
     warped = gpa.transform_clouds(points)
-    figures = Figures(gpa)
+    figures = Agreement(gpa)
     np.testing.assert_allclose(figures.of_landmarks["apart"], metrics.consistency(warped), rtol=1e-12)
     expected = metrics.sensor_error(warped, gpa.jacobians(points))
     np.testing.assert_allclose(figures.of_landmarks["sensed"], expected, rtol=1e-12)
@@ -147,8 +147,8 @@ def test_what_a_robust_fit_sets_aside_does_not_count():
     gpa = KernelGPA(robust="geman-mcclure").fit(wrong)
     data = registration_data(gpa)
     assert data["setAside"] >= 1
-    assert not Figures(gpa).heeded[3, 7]
-    assert Figures(gpa).of_landmarks["apart"][7] < 0.1 < metrics.consistency(gpa.transform_clouds(wrong))[7]
+    assert not Agreement(gpa).heeded[3, 7]
+    assert Agreement(gpa).of_landmarks["apart"][7] < 0.1 < metrics.consistency(gpa.transform_clouds(wrong))[7]
 
 
 def test_landmarks_seen_once_or_never_have_no_figures_and_no_nan_in_the_json():
@@ -399,7 +399,7 @@ def test_tables_sort_worst_first_and_filter(browser, tmp_path):
     cells = (
         "return [...document.querySelectorAll('#landmarkTable tbody tr')].map((r) => r.cells[arguments[0]].textContent)"
     )
-    worst = np.argsort(-np.nan_to_num(Figures(gpa).of_landmarks["sensed"], nan=-1.0))
+    worst = np.argsort(-np.nan_to_num(Agreement(gpa).of_landmarks["sensed"], nan=-1.0))
     assert browser.execute_script(cells, 0) == [str(j) for j in worst]
     header = "#landmarkTable th:nth-child(1)"
     click(browser, f"{header} button")

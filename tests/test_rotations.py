@@ -14,11 +14,11 @@ from numpy.linalg import det, norm
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 
-import kernelgpa.rotations
+import kernelgpa.gauge.rotations
 from conftest import random_rotation, scene
 from kernelgpa import Observations
-from kernelgpa.rigid import RigidSystem
-from kernelgpa.rotations import Ending, climb, exponential, nearest, skew
+from kernelgpa.gauge.rigid import RigidSystem
+from kernelgpa.gauge.rotations import Ending, exponential, maximise_over_rotations, nearest, skew
 
 EPS = np.finfo(float).eps
 every_dimension = pytest.mark.parametrize("d", [2, 3], ids=["2D", "3D"])
@@ -123,7 +123,7 @@ def random_form(n, d, rank, rng):
 
 
 def rigid_form(points):
-    return RigidSystem(Observations.from_array(points).together).operator
+    return RigidSystem(Observations.from_array(points).stacked).operator
 
 
 def chain(n, d, overlap, seed=0):
@@ -171,9 +171,9 @@ def climb_watched(operator, start, **limits):
 
     with ExitStack() as stack:
         for name in ("_alternation_step", "_newton_step"):
-            step = getattr(kernelgpa.rotations, name)
-            stack.enter_context(mock.patch.object(kernelgpa.rotations, name, watched(step)))
-        end = climb(operator, start, **limits)
+            step = getattr(kernelgpa.gauge.rotations, name)
+            stack.enter_context(mock.patch.object(kernelgpa.gauge.rotations, name, watched(step)))
+        end = maximise_over_rotations(operator, start, **limits)
     assert len(values) == end.iterations + 1
     return end, np.array(values)
 
@@ -218,8 +218,8 @@ def test_a_chain_needs_newton_and_with_it_gets_to_the_end(d, overlap, monkeypatc
     assert end.ending is Ending.CONVERGED
     assert_never_falls(values)
     assert_stationary(operator, end)
-    monkeypatch.setattr(kernelgpa.rotations, "_newton_step", lambda *_: None)
-    plain = climb(operator, start, max_iterations=200)
+    monkeypatch.setattr(kernelgpa.gauge.rotations, "_newton_step", lambda *_: None)
+    plain = maximise_over_rotations(operator, start, max_iterations=200)
     assert plain.ending is Ending.LIMIT
     assert plain.value < end.value
 
@@ -232,7 +232,7 @@ def test_clouds_that_are_rigid_copies_reach_the_most_there_is(d):
     centred = points - points.mean(axis=1, keepdims=True)
     truth = nearest(np.einsum("ma,tmb->tab", centred[0], centred))  # each cloud onto the first
     # from any start the climb can end on a lower top, so one near the truth is used
-    end = climb(operator, nearest(truth + 0.2 * start))
+    end = maximise_over_rotations(operator, nearest(truth + 0.2 * start))
     assert end.value == pytest.approx(norm(centred) ** 2, rel=100 * EPS)
     # f is flat at its top: a slope of 1e-13 is a turn of about as much
     assert_allclose(end.rotations[0].T @ end.rotations, truth, rtol=0, atol=1e-11)
@@ -242,7 +242,7 @@ def test_clouds_that_are_rigid_copies_reach_the_most_there_is(d):
 def test_a_climb_that_is_cut_short_says_so(d):
     rng = np.random.default_rng(0)
     operator, start = random_form(6, d, 12, rng), rotations(d, 6, rng)
-    end = climb(operator, start, max_iterations=2)
+    end = maximise_over_rotations(operator, start, max_iterations=2)
     assert end.ending is Ending.LIMIT
     assert end.iterations == 2
     assert end.value == pytest.approx(np.vdot(end.rotations, operator(end.rotations)), rel=100 * EPS)
@@ -252,16 +252,16 @@ def test_a_climb_that_is_cut_short_says_so(d):
 def test_the_top_is_recognised_at_once(d):
     rng = np.random.default_rng(0)
     operator = random_form(5, d, 15, rng)
-    end = climb(operator, rotations(d, 5, rng))
-    again = climb(operator, end.rotations)
+    end = maximise_over_rotations(operator, rotations(d, 5, rng))
+    again = maximise_over_rotations(operator, end.rotations)
     assert again.ending is Ending.CONVERGED
-    assert again.iterations <= kernelgpa.rotations.PATIENCE + 1
+    assert again.iterations <= kernelgpa.gauge.rotations.PATIENCE + 1
     assert again.value == pytest.approx(end.value, rel=10 * EPS)
 
 
 def test_a_form_without_pull_leaves_everything_as_it_is():
     start = rotations(3, 4, np.random.default_rng(0))
-    end = climb(np.zeros_like, start)
+    end = maximise_over_rotations(np.zeros_like, start)
     assert end.ending is Ending.CONVERGED
     assert end.iterations == 0
     assert_array_equal(end.rotations, start)
@@ -273,7 +273,7 @@ def test_the_start_is_not_changed(d, seed):
     rng = np.random.default_rng(seed)
     start = rotations(d, 4, rng)
     before = start.copy()
-    climb(random_form(4, d, 8, rng), start)
+    maximise_over_rotations(random_form(4, d, 8, rng), start)
     assert_array_equal(start, before)
 
 
@@ -300,10 +300,10 @@ def test_many_matrices_have_the_rotations_that_each_alone_has(seed, thin):
     left, values, right = np.linalg.svd(matrices)
     values[:, 2] *= thin
     matrices = left * values[:, None] @ right
-    together, alone = nearest(matrices), np.stack([nearest(one) for one in matrices])
-    assert_allclose(together @ np.swapaxes(together, 1, 2), np.broadcast_to(np.eye(3), together.shape), atol=1e-12)
-    assert_allclose(np.linalg.det(together), 1.0, rtol=1e-12)
+    stacked, alone = nearest(matrices), np.stack([nearest(one) for one in matrices])
+    assert_allclose(stacked @ np.swapaxes(stacked, 1, 2), np.broadcast_to(np.eye(3), stacked.shape), atol=1e-12)
+    assert_allclose(np.linalg.det(stacked), 1.0, rtol=1e-12)
     # where two singular values cancel, as of mirror images of spheres, the nearest rotation is not unique
     gap = (values[:, 1] + np.sign(np.linalg.det(left @ right)) * values[:, 2]) / values[:, 0]
     sure = gap > 1e-3
-    assert_allclose(together[sure], alone[sure], atol=1e-10)
+    assert_allclose(stacked[sure], alone[sure], atol=1e-10)

@@ -10,16 +10,7 @@ from numpy.testing import assert_allclose
 
 from authors_results import authors_results
 from conftest import random_rotation, scene
-from kernelgpa import (
-    TPSGPA,
-    AffineGPA,
-    InvalidObservations,
-    InvalidSetting,
-    KernelGPA,
-    RigidGPA,
-    plotting,
-    selection,
-)
+from kernelgpa import TPSGPA, AffineGPA, InvalidObservations, InvalidSetting, KernelGPA, RigidGPA, plotting, selection
 from kernelgpa.simulate import exchanged
 from shared_data import load
 
@@ -168,7 +159,7 @@ def test_a_fold_that_leaves_a_cloud_too_little_is_named():
 
 
 def test_tuning_real_faces_prefers_a_map_that_has_not_collapsed():
-    from kernelgpa.frames import farthest_points
+    from kernelgpa.observations.sampling import farthest_points
 
     vertices = load("data/faces.npz")["vertices"].astype(np.float64)
     points = vertices[:, farthest_points(vertices[0], 80)]
@@ -218,9 +209,11 @@ def test_wrong_matches_do_not_choose_the_setting_of_a_robust_fit():
 def test_tuning_in_processes_and_with_whole_numbers():
     points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.1)
     grid = {"smoothing": (1, 10), "bandwidth": (0.5, 1.0)}
-    alone, together = (selection.tune(points, grid=grid, folds=4, rounds=1, n_jobs=jobs) for jobs in (None, 2))
-    assert [t.settings for t in alone.trials] == [t.settings for t in together.trials]
-    assert_allclose([t.sensor_rms for t in alone.trials], [t.sensor_rms for t in together.trials], rtol=1e-9)
+    alone, stacked = (
+        selection.tune(points, grid=grid, folds=4, rounds=1, n_jobs=worker_count) for worker_count in (None, 2)
+    )
+    assert [t.settings for t in alone.trials] == [t.settings for t in stacked.trials]
+    assert_allclose([t.sensor_rms for t in alone.trials], [t.sensor_rms for t in stacked.trials], rtol=1e-9)
     assert any(1 < trial.settings["smoothing"] < 10 for trial in alone.trials)
     assert "smoothing" in alone.at_edge
 
@@ -332,9 +325,9 @@ def test_a_progress_that_cannot_be_called_is_refused_at_once():
 def test_any_number_of_jobs_is_taken_and_nonsense_refused():
     points = scene(n=4, m=30, hidden=0.0)[0]
     KernelGPA(n_jobs=10**30).fit(points)
-    for jobs in (0, True, "a", 1.5):
+    for worker_count in (0, True, "a", 1.5):
         with pytest.raises(InvalidSetting, match="n_jobs"):
-            KernelGPA(n_jobs=jobs).fit(points)
+            KernelGPA(n_jobs=worker_count).fit(points)
 
 
 def test_a_robust_fit_is_not_praised_for_setting_aside_what_deforms():

@@ -12,15 +12,15 @@ from scipy.sparse import csc_array
 from scipy.spatial.distance import cdist
 
 from conftest import scene
-from kernelgpa import InvalidSetting, KernelGPA, NumericalFailure, forecast, kernels, selection
-from kernelgpa.forecast import SPARSE
-from kernelgpa.forms import accumulate
-from kernelgpa.iterated import SumForm
-from kernelgpa.kernels import Wendland, gram, gram_gradient, gram_sum
-from kernelgpa.observations import as_observations
-from kernelgpa.sparse import count_within, distances_within, factorised
-from kernelgpa.warps import KernelFamily, reduce
-from kernelgpa.warps.dual import DenseCloud, SparseCloud
+from kernelgpa import InvalidSetting, KernelGPA, NumericalFailure, forecast, selection
+from kernelgpa._numerics.sparse import count_within, distances_within, factorised
+from kernelgpa.observations.collection import as_observations
+from kernelgpa.spectrum.forecast import SPARSE
+from kernelgpa.spectrum.matrix_free import MatrixFreeCost
+from kernelgpa.spectrum.operators import total_cost
+from kernelgpa.warps import KernelFamily, kernels, reduce
+from kernelgpa.warps.exact import DenseCloud, SparseCloud
+from kernelgpa.warps.kernels import Wendland, gram, gram_gradient, gram_sum
 
 FAMILY = KernelFamily(Wendland(), 0.5, 0.1)
 
@@ -104,14 +104,14 @@ def test_a_sparse_cloud_answers_as_the_dense_one(rng, make_sparse, weighted, d):
     assert isinstance(sparse, SparseCloud)
     targets, points = rng.standard_normal((len(cloud.seen), d)), rng.standard_normal((20, d))
     some = np.array([3, 0, 17])
-    assert_allclose(sparse.form(), dense.form(), rtol=0, atol=1e-12)
+    assert_allclose(sparse.cost_matrix(), dense.cost_matrix(), rtol=0, atol=1e-12)
     assert_allclose(sparse.apply(targets), dense.apply(targets), rtol=0, atol=1e-12)
     assert_allclose(sparse.apply(targets[:, 0]), dense.apply(targets[:, 0]), rtol=0, atol=1e-12)
     assert_allclose(sparse.diagonal(), dense.diagonal(), rtol=0, atol=1e-12)
     assert_allclose(sparse.rows(some), dense.rows(some), rtol=0, atol=1e-12)
     assert_allclose(sparse.variance(points), dense.variance(points), rtol=1e-9)
     assert_allclose(sparse.rounding, dense.rounding, rtol=1e-12)
-    for one, other in zip(sparse.fits([targets, 2 * targets]), dense.fits([targets, 2 * targets]), strict=True):
+    for one, other in zip(sparse.fit_all([targets, 2 * targets]), dense.fit_all([targets, 2 * targets]), strict=True):
         assert_allclose(one(points), other(points), rtol=0, atol=1e-11)
         assert_allclose(one.jacobian(points), other.jacobian(points), rtol=0, atol=1e-10)
 
@@ -175,21 +175,21 @@ def test_the_form_of_sparse_clouds_is_their_sum(rng, make_sparse):
     make_sparse()
     observations = as_observations(scene(3, 50)[0])
     reduced = [reduce(FAMILY, cloud) for cloud in observations.clouds]
-    form = accumulate(reduced, 50)
-    assert isinstance(form, SumForm)
+    cost = total_cost(reduced, 50)
+    assert isinstance(cost, MatrixFreeCost)
     whole = np.zeros((50, 50))
     for cloud in reduced:
-        whole[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
-    assert_allclose(form.apply(np.eye(50)), whole, rtol=0, atol=1e-12)
-    assert form.total == pytest.approx(np.trace(whole), rel=1e-12)
+        whole[np.ix_(cloud.seen, cloud.seen)] += cloud.cost_matrix()
+    assert_allclose(cost.apply(np.eye(50)), whole, rtol=0, atol=1e-12)
+    assert cost.total == pytest.approx(np.trace(whole), rel=1e-12)
     factors = rng.uniform(0.5, 2, 50)
-    scaled = form.rescaled(factors)
+    scaled = cost.rescaled(factors)
     assert_allclose(scaled.apply(np.eye(50)), factors[:, None] * whole * factors, rtol=0, atol=1e-12)
     assert scaled.total == pytest.approx(factors**2 @ np.diag(whole), rel=1e-12)
     columns, lifted = 0.1 * rng.standard_normal((50, 2)), np.full(50, 0.2)
     system = 3 * whole + 2 * np.eye(50) - columns @ columns.T + np.outer(lifted, lifted)
     right = rng.standard_normal((50, 4))
-    solve = form.inverse(3.0, np.full(50, 2.0), columns, lifted)
+    solve = cost.inverse(3.0, np.full(50, 2.0), columns, lifted)
     assert_allclose(system @ solve(right), right, rtol=0, atol=1e-9)
 
 

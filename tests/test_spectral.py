@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from numpy.linalg import eigh, norm
 from numpy.testing import assert_allclose, assert_array_equal
 
-import kernelgpa.forms
-import kernelgpa.spectral
+import kernelgpa.spectrum.eigenpairs
+import kernelgpa.spectrum.operators
 from conftest import random_rotation, scene
 from kernelgpa import InvalidObservations, NumericalFailure, Observations
-from kernelgpa.forms import Block, DenseForm, ThinForm, accumulate
-from kernelgpa.kernels import Gaussian, Wendland
-from kernelgpa.spectral import RESIDUAL, Spectrum, Uniqueness, factorisation, metric_of, smallest
-from kernelgpa.warps import AffineFamily, Factor, KernelFamily, ThinPlateFamily, reduce
+from kernelgpa.gauge.baselines import factorisation
+from kernelgpa.spectrum.eigenpairs import RESIDUAL, Spectrum, Uniqueness, bottom_eigenpairs, metric_of
+from kernelgpa.spectrum.operators import Block, DenseCost, LowRankCost, total_cost
+from kernelgpa.warps import AffineFamily, KernelFamily, LowRankFactor, ThinPlateFamily, reduce
+from kernelgpa.warps.kernels import Gaussian, Wendland
 
 EPS = np.finfo(float).eps
 LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Krylov", "thin: Woodbury and Krylov"
@@ -38,9 +39,9 @@ def solve_with(monkeypatch):
 
     def solve(clouds, m, dimension, modes, solver, *metric):
         form_limit, solver_limit = {LAPACK: (10**6, 10**6), CHOLESKY: (10**6, 0), WOODBURY: (0, 0)}[solver]
-        monkeypatch.setattr(kernelgpa.forms, "SMALL", form_limit)
-        monkeypatch.setattr(kernelgpa.spectral, "SMALL", solver_limit)
-        spectrum = smallest(accumulate(clouds, m), dimension, modes, *metric)
+        monkeypatch.setattr(kernelgpa.spectrum.operators, "SMALL", form_limit)
+        monkeypatch.setattr(kernelgpa.spectrum.eigenpairs, "SMALL", solver_limit)
+        spectrum = bottom_eigenpairs(total_cost(clouds, m), dimension, modes, *metric)
         assert spectrum.solver == solver
         return spectrum
 
@@ -50,7 +51,7 @@ def solve_with(monkeypatch):
 def total_form(clouds, m):
     Q = np.zeros((m, m))
     for cloud in clouds:
-        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.form()
+        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.cost_matrix()
     return Q
 
 
@@ -95,15 +96,15 @@ class Made:
         self.seen = np.arange(m)
         self._form = (basis * self.values) @ basis.T
         few = len(values) + 1
-        self._factor = Factor(np.ones(m), basis[:, :few] * np.sqrt(1 - self.values[:few])) if thin else None
+        self._factor = LowRankFactor(np.ones(m), basis[:, :few] * np.sqrt(1 - self.values[:few])) if thin else None
 
-    def form(self):
+    def cost_matrix(self):
         return 0.5 * (self._form + self._form.T)
 
     def sparse_kernel(self):
         return None
 
-    def factor(self):
+    def low_rank_factor(self):
         return self._factor
 
 
@@ -138,7 +139,7 @@ def test_the_same_input_twice_gives_the_same_bits(name, solver, solve_with):
 def test_small_problems_are_solved_for_any_number_of_modes(seed, n, d, modes):
     m = 30
     clouds = reduced(EXACT["gaussian"], scene(n=n, m=m, d=d, seed=seed)[0])
-    assert_bottom(smallest(accumulate(clouds, m), d, modes), total_form(clouds, m), modes)
+    assert_bottom(bottom_eigenpairs(total_cost(clouds, m), d, modes), total_form(clouds, m), modes)
 
 
 @given(seed=st.integers(0, 1000))
@@ -146,8 +147,8 @@ def test_small_problems_are_solved_for_any_number_of_modes(seed, n, d, modes):
 def test_renaming_the_landmarks_permutes_the_vectors(seed):
     m, points = 60, scene(m=60)[0]
     order = np.random.default_rng(seed).permutation(m)
-    a = smallest(accumulate(reduced(AffineFamily(), points), m), 3, 3)
-    b = smallest(accumulate(reduced(AffineFamily(), points[:, order]), m), 3, 3)
+    a = bottom_eigenpairs(total_cost(reduced(AffineFamily(), points), m), 3, 3)
+    b = bottom_eigenpairs(total_cost(reduced(AffineFamily(), points[:, order]), m), 3, 3)
     rounding = 10 * EPS * a.top
     assert_allclose(b.values, a.values, rtol=0, atol=rounding)
     overlap = np.abs(b.vectors.T @ a.vectors[order])
@@ -157,7 +158,7 @@ def test_renaming_the_landmarks_permutes_the_vectors(seed):
 def test_all_eigenvalues_can_be_asked_for():
     m = 20
     clouds = reduced(AffineFamily(), scene(n=3, m=m, hidden=0.0)[0])
-    spectrum = smallest(accumulate(clouds, m), 3, m - 2)
+    spectrum = bottom_eigenpairs(total_cost(clouds, m), 3, m - 2)
     assert_bottom(spectrum, total_form(clouds, m), m - 2)
 
 
@@ -176,7 +177,7 @@ def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension,
     m, modes = 120, 12
     observations = weighted_scene(4, m, dimension, hidden)
     clouds = [reduce(FAMILIES[name], cloud) for cloud in observations.clouds]
-    density, top, _ = metric_of(observations.together)
+    density, top, _ = metric_of(observations.stacked)
     assert_allclose(density, observations.weights.sum(axis=0) / observations.counts, rtol=10 * EPS)
     spectrum = solve_with(clouds, m, dimension, modes, solver, density, top)
     Q, X, root = total_form(clouds, m), spectrum.vectors, np.sqrt(density)
@@ -197,7 +198,7 @@ def test_the_constants_stay_out_where_all_eigenvalues_are_as_large_as_they_can_b
     m, modes = 120, 20
     observations = Observations.from_array(scene(n=2, m=m, d=dimension, hidden=0.0, bend=0.1)[0])
     clouds = [reduce(AffineFamily(), cloud) for cloud in observations.clouds]
-    spectrum = solve_with(clouds, m, dimension, modes, solver, *metric_of(observations.together))
+    spectrum = solve_with(clouds, m, dimension, modes, solver, *metric_of(observations.stacked))
     assert spectrum.values[-1] == pytest.approx(2, abs=100 * EPS)
     assert_bottom(spectrum, total_form(clouds, m), modes)
 
@@ -209,8 +210,8 @@ def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
     without = observations.subset(range(5, 40))
     spectra = []
     for some in (observations, without):
-        form = accumulate([reduce(AffineFamily(), cloud) for cloud in some.clouds], len(some.landmarks))
-        spectra.append(smallest(form, 3, 3, *metric_of(some.together)))
+        cost = total_cost([reduce(AffineFamily(), cloud) for cloud in some.clouds], len(some.landmarks))
+        spectra.append(bottom_eigenpairs(cost, 3, 3, *metric_of(some.stacked)))
     # the faint landmarks move the rest by their share of the weight
     assert_allclose(spectra[0].values, spectra[1].values, rtol=0, atol=1e-9 * 40)
     overlap = np.abs(spectra[0].vectors[5:].T @ spectra[1].vectors)
@@ -224,7 +225,7 @@ def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
 def test_the_solver_is_chosen_by_size_and_kind():
     small, large = (scene(n=3, m=m, hidden=0.0)[0] for m in (60, 420))
     chosen = {
-        (name, size): smallest(accumulate(reduced(FAMILIES[name], points), points.shape[1]), 3, 3).solver
+        (name, size): bottom_eigenpairs(total_cost(reduced(FAMILIES[name], points), points.shape[1]), 3, 3).solver
         for name in ("affine", "gaussian")
         for size, points in (("small", small), ("large", large))
     }
@@ -239,13 +240,13 @@ def test_the_solver_is_chosen_by_size_and_kind():
 def test_many_features_are_dense():
     points = scene(n=3, m=420, hidden=0.0)[0]
     clouds = reduced(KernelFamily(Gaussian(), 0.5, 0.1, inducing=70), points)
-    assert smallest(accumulate(clouds, 420), 3, 3).solver == CHOLESKY
+    assert bottom_eigenpairs(total_cost(clouds, 420), 3, 3).solver == CHOLESKY
 
 
 def test_one_dense_cloud_makes_all_dense():
     points = scene(n=3, m=420, hidden=0.0)[0]
     clouds = [*reduced(AffineFamily(), points[:2]), *reduced(EXACT["gaussian"], points[1:])]
-    spectrum = smallest(accumulate(clouds, 420), 3, 3)
+    spectrum = bottom_eigenpairs(total_cost(clouds, 420), 3, 3)
     assert spectrum.solver == CHOLESKY
     assert_bottom(spectrum, total_form(clouds, 420), 3)
 
@@ -287,7 +288,7 @@ def test_every_direction_of_a_repeated_eigenvalue_is_found(name, modes, solver, 
     cloud = Made(REPEATED[name], thin=solver == WOODBURY)
     spectrum = solve_with([cloud], 160, 3, modes, solver)
     assert_allclose(spectrum.values, np.sort(cloud.values)[1 : modes + 2], rtol=0, atol=10 * EPS * spectrum.top)
-    assert_bottom(spectrum, cloud.form(), modes)
+    assert_bottom(spectrum, cloud.cost_matrix(), modes)
 
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
@@ -340,14 +341,14 @@ def test_coinciding_eigenvalues_d_and_d_plus_1_have_no_gap(solver, solve_with):
 def test_the_total_is_the_trace():
     clouds = reduced(AffineFamily(), scene(n=4, m=120)[0])
     Q = total_form(clouds, 120)
-    assert accumulate(clouds, 120).total == pytest.approx(np.trace(Q), rel=100 * EPS)
-    assert smallest(accumulate(clouds, 120), 3, 3).top == pytest.approx(np.trace(Q), rel=100 * EPS)
+    assert total_cost(clouds, 120).total == pytest.approx(np.trace(Q), rel=100 * EPS)
+    assert bottom_eigenpairs(total_cost(clouds, 120), 3, 3).top == pytest.approx(np.trace(Q), rel=100 * EPS)
 
 
 # -- the forms --
 
 
-@pytest.mark.parametrize("kind", [DenseForm, ThinForm])
+@pytest.mark.parametrize("kind", [DenseCost, LowRankCost])
 @given(seed=st.integers(0, 1000), scale=st.floats(0.1, 10), lift=st.floats(0.01, 10), extra=st.integers(0, 3))
 @settings(max_examples=15)
 def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale, lift, extra):
@@ -355,35 +356,35 @@ def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale,
     basis = np.linalg.qr(rng.standard_normal((m, 6)))[0] * rng.uniform(0.1, 0.9, 6)
     weights = rng.uniform(1, 2, m)
     Q = np.diag(weights) - basis @ basis.T
-    form = (
-        DenseForm(Q)
-        if kind is DenseForm
-        else ThinForm(weights, (Block(np.arange(len(basis)), weights, basis),), np.ones(len(basis)))
+    cost = (
+        DenseCost(Q)
+        if kind is DenseCost
+        else LowRankCost(weights, (Block(np.arange(len(basis)), weights, basis),), np.ones(len(basis)))
     )
     x = rng.standard_normal((m, 4))
-    assert form.landmarks == m
-    assert form.total == pytest.approx(np.trace(Q), rel=100 * EPS)
-    assert_allclose(form.apply(x), Q @ x, rtol=0, atol=100 * EPS * norm(x))
-    assert_allclose(form.apply(x[:, 0]), Q @ x[:, 0], rtol=0, atol=100 * EPS * norm(x))
+    assert cost.landmarks == m
+    assert cost.total == pytest.approx(np.trace(Q), rel=100 * EPS)
+    assert_allclose(cost.apply(x), Q @ x, rtol=0, atol=100 * EPS * norm(x))
+    assert_allclose(cost.apply(x[:, 0]), Q @ x[:, 0], rtol=0, atol=100 * EPS * norm(x))
     diagonal, columns = rng.uniform(0.1, 1, m), 0.1 * rng.standard_normal((m, extra)) / np.sqrt(m)
     S = scale * Q + np.diag(diagonal) - columns @ columns.T + lift
-    solve = form.inverse(scale, diagonal, columns, np.full(form.landmarks, np.sqrt(lift)))
+    solve = cost.inverse(scale, diagonal, columns, np.full(cost.landmarks, np.sqrt(lift)))
     tolerance = 100 * EPS * np.linalg.cond(S) * norm(np.linalg.inv(S), 2) * norm(x)
     assert_allclose(solve(x), np.linalg.inv(S) @ x, rtol=0, atol=tolerance)
     factors = rng.uniform(0.5, 2, m)
     expected = factors[:, None] * Q * factors @ x
-    assert_allclose(form.rescaled(factors).apply(x), expected, rtol=0, atol=1000 * EPS * norm(x))
+    assert_allclose(cost.rescaled(factors).apply(x), expected, rtol=0, atol=1000 * EPS * norm(x))
     assert_allclose(solve(x[:, 0]), np.linalg.inv(S) @ x[:, 0], rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", THIN)
 def test_thin_and_dense_accumulate_the_same(name, monkeypatch):
     clouds = reduced(THIN[name], scene(n=4, m=120)[0])
-    dense = accumulate(clouds, 120)
-    monkeypatch.setattr(kernelgpa.forms, "SMALL", 0)
-    thin = accumulate(clouds, 120)
-    assert isinstance(dense, DenseForm)
-    assert isinstance(thin, ThinForm)
+    dense = total_cost(clouds, 120)
+    monkeypatch.setattr(kernelgpa.spectrum.operators, "SMALL", 0)
+    thin = total_cost(clouds, 120)
+    assert isinstance(dense, DenseCost)
+    assert isinstance(thin, LowRankCost)
     assert_allclose(thin.apply(np.eye(120)), dense.matrix, rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
     assert_allclose(dense.matrix, total_form(clouds, 120), rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
 
@@ -401,9 +402,9 @@ def test_a_form_that_is_not_positive_is_refused(solve_with):
 def test_the_factorisation_needs_everything_seen_with_equal_weights(name):
     points = scene(n=3, m=20, hidden=0.3 if name == "hidden" else 0.0)[0]
     observations = Observations.from_array(points, weights=np.arange(1.0, 21) if name == "weighted" else None)
-    form = accumulate(reduced(AffineFamily(), points), 20)
+    cost = total_cost(reduced(AffineFamily(), points), 20)
     with pytest.raises(InvalidObservations, match="every landmark seen by every cloud, with equal weights"):
-        factorisation(observations.together, form)
+        factorisation(observations.stacked, cost)
 
 
 def test_the_factorisation_of_affine_copies_is_the_affine_spectrum(dimension):
@@ -411,8 +412,8 @@ def test_the_factorisation_of_affine_copies_is_the_affine_spectrum(dimension):
     template = rng.standard_normal((30, dimension))
     points = np.stack([template @ (np.eye(dimension) + 0.2 * rng.standard_normal((dimension,) * 2)) for _ in range(4)])
     observations = Observations.from_array(points)
-    form = accumulate(reduced(AffineFamily(), points), 30)
-    a, b = factorisation(observations.together, form), smallest(form, dimension, dimension)
+    cost = total_cost(reduced(AffineFamily(), points), 30)
+    a, b = factorisation(observations.stacked, cost), bottom_eigenpairs(cost, dimension, dimension)
     assert a.solver == "classical factorisation"
     assert_allclose(a.values[:dimension], 0, rtol=0, atol=b.rounding)
     assert_allclose(a.vectors @ a.vectors.T, b.vectors @ b.vectors.T, rtol=0, atol=b.rounding / b.values[dimension])

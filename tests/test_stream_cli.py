@@ -18,10 +18,11 @@ from scipy.spatial.transform import Rotation
 from conftest import run
 from kernelgpa import KernelGPA, StreamingGPA, io, simulate
 from kernelgpa.errors import FormatError
-from kernelgpa.frames import finite_rows
+from kernelgpa.gauge.rotations import nearest
 from kernelgpa.io.npz import arrays_in, packed
-from kernelgpa.observations import Cloud, Observations
-from kernelgpa.rotations import nearest
+from kernelgpa.observations.arrays import finite_rows
+from kernelgpa.observations.cloud import Cloud
+from kernelgpa.observations.collection import Observations
 from kernelgpa.streaming.checkpoint import read as read_checkpoint
 from kernelgpa.streaming.frames import Drop, End, parse, render
 from kernelgpa.streaming.lines import Place, lines_of

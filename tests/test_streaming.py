@@ -26,11 +26,11 @@ from kernelgpa import (
     RigidGPA,
     StreamingGPA,
     TooLarge,
-    WeaklyTied,
+    WeaklyConnected,
     simulate,
 )
-from kernelgpa.live import Live
-from kernelgpa.rotations import nearest
+from kernelgpa.gauge.rotations import nearest
+from kernelgpa.spectrum.running_sum import RunningSum
 from kernelgpa.streaming import memory
 from kernelgpa.warps import KernelFamily
 
@@ -157,13 +157,13 @@ def test_many_drops_leave_nothing_behind():
     for cloud in points:
         add(stream, cloud)
     stream.update()
-    before = stream._live.form().matrix.copy()
+    before = stream._running.cost().matrix.copy()
     rng = np.random.default_rng(0)
     for _ in range(300):
         other = add(stream, points[0] * 10 ** rng.uniform(-1, 1) + rng.standard_normal(3))
-        stream._live.settle()
+        stream._running.settle()
         stream.drop(other)
-    assert_allclose(stream._live.form().matrix, before, rtol=0, atol=4 * np.finfo(float).eps * np.abs(before).max())
+    assert_allclose(stream._running.cost().matrix, before, rtol=0, atol=4 * np.finfo(float).eps * np.abs(before).max())
 
 
 def test_a_cloud_waits_until_it_shares_enough():
@@ -214,7 +214,7 @@ def test_without_a_map_groups_that_nothing_ties_are_named():
     stream = StreamingGPA()
     for t, cloud in enumerate(points):
         stream.add(cloud[:20] if t < 3 else cloud[20:], [f"{t // 3}.{j}" for j in range(20)])
-    with pytest.raises(WeaklyTied, match="fall into 2 groups"):
+    with pytest.raises(WeaklyConnected, match="fall into 2 groups"):
         stream.update()
 
 
@@ -396,11 +396,11 @@ def test_odometry_lowers_the_error_of_the_poses(moving_liver):
 def test_poses_of_a_tracker_lower_it_too(moving_liver):
     turn, shift = random_rotation(3, np.random.default_rng(5)), np.array([10.0, -300.0, 50.0])
 
-    def tracked(t, rng):
+    def tracker(t, rng):
         place = turn @ moving_liver.translations[t] + shift + 0.5 * rng.standard_normal(3)
         return Measured(turn @ moving_liver.rotations[t], place, 0.5, 0.1)
 
-    assert pose_errors(fed(moving_liver, tracked), moving_liver) < 0.7 * pose_errors(fed(moving_liver), moving_liver)
+    assert pose_errors(fed(moving_liver, tracker), moving_liver) < 0.7 * pose_errors(fed(moving_liver), moving_liver)
 
 
 @pytest.mark.parametrize("accuracy", [1.0, 1e-3])
@@ -514,8 +514,8 @@ def test_landmarks_without_end_take_no_more_room():
         stream.add(points[t % 5], names)
         if t:
             stream.update()
-    assert len(stream._live.names) <= 60
-    assert len(stream._live._number) <= 30 + 4 * 3 + 3
+    assert len(stream._running.names) <= 60
+    assert len(stream._running._number) <= 30 + 4 * 3 + 3
 
 
 def test_most_clouds_decide_which_are_the_mirror_images():
@@ -525,7 +525,7 @@ def test_most_clouds_decide_which_are_the_mirror_images():
         add(stream, cloud * [1, 1, -1] if t < 2 else cloud)
     stream.update()
     assert stream.mirrored_ == []
-    assert len(stream._live.keys) == 6
+    assert len(stream._running.keys) == 6
 
 
 def test_a_mirror_image_that_came_while_frozen_has_no_say_either():
@@ -657,7 +657,7 @@ def few_bytes(monkeypatch):
 
     def allow(count):
         monkeypatch.setattr(memory, "UNASKED", 0)
-        monkeypatch.setattr(sys.modules["kernelgpa.forecast"], "available_memory", lambda: count)
+        monkeypatch.setattr(sys.modules["kernelgpa.spectrum.forecast"], "available_memory", lambda: count)
 
     return allow
 
@@ -713,15 +713,15 @@ def test_an_update_that_ends_in_the_middle_can_be_done_again(problem, calls, mon
     for cloud in points[3:]:
         add(stream, cloud)
     with monkeypatch.context() as patch:
-        accumulate, done = Live._accumulate, []
+        total_cost, done = RunningSum._accumulate, []
 
         def failing(*arguments):
             done.append(arguments)
             if len(done) >= calls:
                 raise problem
-            accumulate(*arguments)
+            total_cost(*arguments)
 
-        patch.setattr(Live, "_accumulate", failing)
+        patch.setattr(RunningSum, "_accumulate", failing)
         raised = TooLarge if isinstance(problem, MemoryError) else KeyboardInterrupt
         with pytest.raises(raised):
             stream.update()

@@ -15,8 +15,9 @@ from numpy.testing import assert_allclose
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from conftest import scene
-from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA, lapack, threads
-from kernelgpa.threads import at_most, free_cores, free_cores_for, one_blas_thread, side_by_side
+from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from kernelgpa._numerics import lapack, threads
+from kernelgpa._numerics.threads import free_cores, free_cores_for, limit_threads, one_blas_thread, parallel_map
 
 EPS = np.finfo(np.float64).eps
 
@@ -177,7 +178,7 @@ def test_two_clouds_are_worked_on_at_the_same_time(inducing, monkeypatch):
 
 
 def test_results_come_in_the_order_of_the_items():
-    assert side_by_side(lambda x: x * x, list(range(20)), 3) == [x * x for x in range(20)]
+    assert parallel_map(lambda x: x * x, list(range(20)), 3) == [x * x for x in range(20)]
 
 
 @pytest.mark.parametrize(("n_jobs", "most"), [(1, 1), (2, 2), (3, 3)])
@@ -185,9 +186,9 @@ def test_no_more_threads_work_than_are_asked_for(n_jobs, most):
     def worker(_):
         return threading.get_ident()
 
-    assert len(set(side_by_side(worker, range(200), n_jobs))) <= most
-    with at_most(1):
-        assert set(side_by_side(worker, range(20), n_jobs)) == {threading.get_ident()}
+    assert len(set(parallel_map(worker, range(200), n_jobs))) <= most
+    with limit_threads(1):
+        assert set(parallel_map(worker, range(20), n_jobs)) == {threading.get_ident()}
 
 
 def test_one_job_is_one_thread_throughout(monkeypatch):
@@ -204,10 +205,10 @@ def test_one_job_is_one_thread_throughout(monkeypatch):
 
 def test_work_inside_does_not_split_up_again():
     def outer(_):
-        inner = set(side_by_side(lambda _: threading.get_ident(), range(10)))
+        inner = set(parallel_map(lambda _: threading.get_ident(), range(10)))
         return inner == {threading.get_ident()}
 
-    assert all(side_by_side(outer, range(4), 2))
+    assert all(parallel_map(outer, range(4), 2))
 
 
 def test_an_error_ends_the_work():
@@ -220,7 +221,7 @@ def test_an_error_ends_the_work():
         time.sleep(0.01)
 
     with pytest.raises(ArithmeticError, match="zero"):
-        side_by_side(work, range(5000), 2)
+        parallel_map(work, range(5000), 2)
     assert len(begun) < 5000
 
 
@@ -230,13 +231,13 @@ def test_an_error_ends_the_work():
 @pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), TPSGPA(control_points=3), KernelGPA()], ids=repr)
 def test_every_blas_has_one_thread_during_a_fit(model, monkeypatch):
     seen = []
-    inner = type(model).fit_scene
+    inner = type(model).fit_problem
 
     def watched(self, *arguments):
         seen.append(blas_threads())
         return inner(self, *arguments)
 
-    monkeypatch.setattr(type(model), "fit_scene", watched)
+    monkeypatch.setattr(type(model), "fit_problem", watched)
     with threadpool_limits(2):
         model.fit(scene()[0])
         assert blas_threads() == {2}
@@ -286,7 +287,7 @@ IN_WORKERS = """
 from concurrent.futures import ThreadPoolExecutor
 from threadpoolctl import threadpool_info
 import numpy as np, scipy.linalg
-from kernelgpa.threads import one_blas_thread
+from kernelgpa._numerics.threads import one_blas_thread
 def threads():
     return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 before = threads()

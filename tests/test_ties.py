@@ -13,9 +13,9 @@ from numpy.linalg import norm
 from numpy.testing import assert_allclose
 
 from conftest import random_rotation
-from kernelgpa import AffineGPA, KernelGPA, Observations, RigidGPA, WeaklyTied
-from kernelgpa.frames import frame_of
-from kernelgpa.ties import require_tied, tied_groups
+from kernelgpa import AffineGPA, KernelGPA, Observations, RigidGPA, WeaklyConnected
+from kernelgpa.observations.connectivity import connected_groups, require_connected
+from kernelgpa.observations.geometry import frame_of
 
 EPS = np.finfo(float).eps
 every_dimension = pytest.mark.parametrize("d", [2, 3], ids=["2D", "3D"])
@@ -46,7 +46,7 @@ def seen_by(shape, sights, bend=0.0, kind=np.float64, offset=0.0, seed=0):
 
 
 def members(observations):
-    return [group.members for group in tied_groups(observations)]
+    return [group.members for group in connected_groups(observations)]
 
 
 def halves(shared, first=12, second=14):
@@ -62,8 +62,8 @@ def halves(shared, first=12, second=14):
 def test_groups_that_share_too_few_landmarks_are_refused_and_listed(d, bend, count):
     a, b = halves(count)
     observations = seen_by(template(d), [a, a, b, a, b], bend)
-    with pytest.raises(WeaklyTied) as caught:
-        require_tied(observations)
+    with pytest.raises(WeaklyConnected) as caught:
+        require_connected(observations)
     assert caught.value.groups == [["c0", "c1", "c3"], ["c2", "c4"]]
     message = str(caught.value)
     for part in (
@@ -81,7 +81,7 @@ def test_groups_that_share_too_few_landmarks_are_refused_and_listed(d, bend, cou
 @pytest.mark.parametrize("estimator", [RigidGPA(), AffineGPA(), KernelGPA()], ids=lambda e: type(e).__name__)
 def test_no_estimator_registers_groups_apart(d, estimator):
     a, b = halves(d)
-    with pytest.raises(WeaklyTied, match=r"'c0', 'c1'.*'c2', 'c3'"):
+    with pytest.raises(WeaklyConnected, match=r"'c0', 'c1'.*'c2', 'c3'"):
         estimator.fit(seen_by(template(d), [a, a, b, b], bend=0.05))
 
 
@@ -91,7 +91,7 @@ def test_one_landmark_more_ties_the_groups(d, kind, offset):
     a, b = halves(d + 1)
     observations = seen_by(template(d), [a, b, a, b], kind=kind, offset=offset)
     assert members(observations) == [(0, 1, 2, 3)]
-    require_tied(observations)
+    require_connected(observations)
 
 
 @every_dimension
@@ -104,8 +104,8 @@ def test_shared_landmarks_in_one_plane_or_line_do_not_tie(d, count, kind):
     shape[12 - count : 12, -1] = 0.5 * shape[12 - count : 12, 0] + 0.3
     observations = seen_by(shape, [a, b], kind=kind)
     assert members(observations) == [(0,), (1,)]
-    with pytest.raises(WeaklyTied, match=f"share {count} landmarks"):
-        require_tied(observations)
+    with pytest.raises(WeaklyConnected, match=f"share {count} landmarks"):
+        require_connected(observations)
     shape[11, -1] += 0.01
     assert members(seen_by(shape, [a, b], kind=kind)) == [(0, 1)]
 
@@ -198,18 +198,18 @@ def ring(d, last):
 def test_a_ring_of_clouds_no_two_of_which_are_tied_is_accepted(d, bend):
     """Each relation leaves one affine direction open a coordinate, and together they close it."""
     for order in itertools.permutations(ring(d, d)):
-        require_tied(seen_by(template(d), order, bend))
+        require_connected(seen_by(template(d), order, bend))
     for pair in itertools.combinations(ring(d, d), 2):
-        with pytest.raises(WeaklyTied):
-            require_tied(seen_by(template(d), pair, bend))
+        with pytest.raises(WeaklyConnected):
+            require_connected(seen_by(template(d), pair, bend))
 
 
 @every_dimension
 @pytest.mark.parametrize("bend", [0.0, 0.1], ids=["rigid", "bent"])
 def test_a_ring_that_does_not_close_is_refused(d, bend):
     for order in itertools.permutations(ring(d, 1)):
-        with pytest.raises(WeaklyTied, match="3 groups"):
-            require_tied(seen_by(template(d), order, bend))
+        with pytest.raises(WeaklyConnected, match="3 groups"):
+            require_connected(seen_by(template(d), order, bend))
 
 
 @every_dimension
@@ -217,21 +217,21 @@ def test_groups_come_largest_first_and_clouds_in_their_order(d):
     a, b, c = range(0, 10), range(10, 20), range(20, 30)
     observations = seen_by(template(d), [c, b, a, b, a, b])
     assert members(observations) == [(1, 3, 5), (2, 4), (0,)]
-    with pytest.raises(WeaklyTied, match="3 groups") as caught:
-        require_tied(observations)
+    with pytest.raises(WeaklyConnected, match="3 groups") as caught:
+        require_connected(observations)
     assert caught.value.groups == [["c1", "c3", "c5"], ["c2", "c4"], ["c0"]]
 
 
 def test_long_groups_are_shortened_in_the_message_only():
     a, b = halves(2)
-    with pytest.raises(WeaklyTied, match=r"'c5' and 4 more") as caught:
-        require_tied(seen_by(template(3), [a] * 10 + [b] * 2))
+    with pytest.raises(WeaklyConnected, match=r"'c5' and 4 more") as caught:
+        require_connected(seen_by(template(3), [a] * 10 + [b] * 2))
     assert caught.value.groups[0] == [f"c{t}" for t in range(10)]
 
 
 def test_the_error_survives_pickling():
-    with pytest.raises(WeaklyTied) as caught:
-        require_tied(seen_by(template(3), halves(2)))
+    with pytest.raises(WeaklyConnected) as caught:
+        require_connected(seen_by(template(3), halves(2)))
     again = pickle.loads(pickle.dumps(caught.value))
     assert again.groups == caught.value.groups
     assert str(again) == str(caught.value)
@@ -250,8 +250,8 @@ def test_ties_do_not_depend_on_the_order_of_the_clouds(d, data):
 
 def is_tied(observations):
     try:
-        require_tied(observations)
-    except WeaklyTied:
+        require_connected(observations)
+    except WeaklyConnected:
         return False
     return True
 

@@ -14,9 +14,10 @@ from sklearn.metrics import average_precision_score
 
 from conftest import random_rotation
 from conftest import scene as blob
-from kernelgpa import InvalidSetting, KernelGPA, RigidGPA, faithful, metrics, selection, simulate, uncertainty
-from kernelgpa.faithful import LEEWAY
-from kernelgpa.robust import FAINTEST, LOSSES
+from kernelgpa import InvalidSetting, KernelGPA, RigidGPA, metrics, selection, simulate, uncertainty
+from kernelgpa.estimators.robust import FAINTEST, LOSSES
+from kernelgpa.gauge import faithful
+from kernelgpa.gauge.faithful import ALLOWED_SHARE
 
 SCENES = [(0.0, 0.0), (0.3, 0.0), (0.0, 1.0), (0.3, 1.0)]
 every_scene = pytest.mark.parametrize(("hidden", "noise"), SCENES)
@@ -61,7 +62,7 @@ def test_a_map_of_few_views_is_not_jagged_by_who_saw_what(views, bandwidth, seed
     points, truth, test = few_views(seed, views)
     default = KernelGPA(bandwidth=bandwidth).fit(points)
     paper = KernelGPA(bandwidth=bandwidth, modes="paper").fit(points)
-    monkeypatch.setattr(faithful, "leeway", lambda together: (LEEWAY / views, 0.0))
+    monkeypatch.setattr(faithful, "allowed_increase", lambda stacked: (ALLOWED_SHARE / views, 0.0))
     near_rigid = KernelGPA(bandwidth=bandwidth).fit(points)
     smooth, ours, jagged = (sensor_median(gpa, test) for gpa in (paper, default, near_rigid))
     # most of what the first term of the rule alone leaves above the paper's map is gone
@@ -142,7 +143,7 @@ def test_wrong_matches_are_found_and_do_no_harm(hidden, noise, loss):
     assert average_precision_score(wrong[seen], gpa.residuals_[seen]) >= 0.98
     assert metrics.map_error(gpa.map_, scene.template) <= 1.15 * metrics.map_error(clean.map_, scene.template)
     assert sensor_rms(gpa, scene) <= 1.15 * sensor_rms(clean, scene)
-    first = gpa.suspicions(int(wrong.sum()))
+    first = gpa.suspicious_observations(int(wrong.sum()))
     assert np.mean([wrong[one.cloud, one.landmark] for one in first]) > 0.95
     assert np.nanmax(gpa.weights_) <= 1
     assert gpa.weights_[seen].min() >= FAINTEST

@@ -14,13 +14,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import null_space
 from scipy.spatial.distance import cdist, pdist
 
-import kernelgpa.warps.base
+import kernelgpa.warps.warp
 from conftest import random_rotation, scene
 from kernelgpa import InvalidObservations, NumericalFailure, Observations
-from kernelgpa.kernels import KERNELS, Gaussian, Radial, ThinPlate
-from kernelgpa.observations import Cloud
+from kernelgpa.observations.cloud import Cloud
 from kernelgpa.warps import AffineFamily, KernelFamily, ThinPlateFamily, reduce
 from kernelgpa.warps.affine import affine_warp
+from kernelgpa.warps.kernels import KERNELS, Gaussian, Radial, ThinPlate
 
 EPS = np.finfo(float).eps
 
@@ -85,7 +85,7 @@ def affine_functions(points):
     return np.column_stack([points, np.ones(len(points))])
 
 
-def affine_form(cloud):
+def affine_cost(cloud):
     """W less its projection on the affine functions."""
     root = np.sqrt(cloud.weights)
     left, spread, _ = np.linalg.svd(root[:, None] * affine_functions(cloud.points), full_matrices=False)
@@ -170,7 +170,7 @@ def spline_form(family, cloud):
 
 def oracle(family, cloud):
     if isinstance(family, AffineFamily):
-        return affine_form(cloud)
+        return affine_cost(cloud)
     if isinstance(family, ThinPlateFamily):
         return spline_form(family, cloud)
     return dual_form(family, cloud) if family.inducing is None else inducing_form(family, cloud)
@@ -197,7 +197,7 @@ def rounding(family, cloud):
 @everywhere
 def test_the_form_is_symmetric_positive_and_annihilates_affine_functions(name, d, flat, weighted):
     family, cloud = FAMILIES[name], make_cloud(d, flat, weighted)
-    Q = reduce(family, cloud).form()
+    Q = reduce(family, cloud).cost_matrix()
     tolerance = rounding(family, cloud)
     assert_allclose(Q, Q.T, rtol=0, atol=tolerance)
     assert_allclose(Q.sum(axis=1), 0, rtol=0, atol=tolerance)
@@ -208,8 +208,8 @@ def test_the_form_is_symmetric_positive_and_annihilates_affine_functions(name, d
 @everywhere
 def test_the_form_lies_below_that_of_affine_warps(name, d, flat, weighted):
     family, cloud = FAMILIES[name], make_cloud(d, flat, weighted)
-    Q, tolerance = reduce(family, cloud).form(), rounding(family, cloud)
-    assert eigvalsh(affine_form(cloud) - Q)[0] >= -tolerance
+    Q, tolerance = reduce(family, cloud).cost_matrix(), rounding(family, cloud)
+    assert eigvalsh(affine_cost(cloud) - Q)[0] >= -tolerance
     if not weighted:
         X = affine_functions(cloud.points)
         assert eigvalsh(np.eye(len(X)) - X @ np.linalg.pinv(X, rcond=1e-10) - Q)[0] >= -tolerance
@@ -220,14 +220,14 @@ def test_the_form_lies_below_that_of_affine_warps(name, d, flat, weighted):
 def test_warps_that_bend_cost_less_than_affine_ones(name, d):
     family, cloud = FAMILIES[name], make_cloud(d)
     Y = bent(cloud)
-    cost, affine_cost = (np.sum(Y * (Q @ Y)) for Q in (reduce(family, cloud).form(), affine_form(cloud)))
-    assert cost < 0.999 * affine_cost
+    bent_cost, straight_cost = (np.sum(Y * (Q @ Y)) for Q in (reduce(family, cloud).cost_matrix(), affine_cost(cloud)))
+    assert bent_cost < 0.999 * straight_cost
 
 
 @everywhere
 def test_the_form_is_that_of_the_plain_dense_formula(name, d, flat, weighted):
     family, cloud = FAMILIES[name], make_cloud(d, flat, weighted)
-    assert_allclose(reduce(family, cloud).form(), oracle(family, cloud), rtol=0, atol=rounding(family, cloud))
+    assert_allclose(reduce(family, cloud).cost_matrix(), oracle(family, cloud), rtol=0, atol=rounding(family, cloud))
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -238,13 +238,13 @@ def test_the_form_is_that_of_the_explicit_inverse_and_projector(name, flat, weig
     X = affine_functions(cloud.points - cloud.points.mean(axis=0))
     inverse = np.linalg.inv(kernel_matrix(family, cloud, cloud.points) + np.diag(family.smoothing / cloud.weights))
     H = inverse - inverse @ X @ np.linalg.pinv(X.T @ inverse @ X, rcond=1e-12) @ X.T @ inverse
-    Q = reduce(family, cloud).form()
+    Q = reduce(family, cloud).cost_matrix()
     assert_allclose(Q, family.smoothing * H, rtol=0, atol=rounding(family, cloud))
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_kernels_have_no_thin_factor(name):
-    assert reduce(EXACT[name], make_cloud(3)).factor() is None
+    assert reduce(EXACT[name], make_cloud(3)).low_rank_factor() is None
 
 
 @pytest.mark.parametrize("name", ["affine", *SPLINES, *INDUCED])
@@ -254,10 +254,10 @@ def test_exact_kernels_have_no_thin_factor(name):
 def test_the_thin_factor_is_the_form(name, d, flat, weighted):
     family, cloud = FAMILIES[name], make_cloud(d, flat, weighted)
     reduced = reduce(family, cloud)
-    factor = reduced.factor()
+    factor = reduced.low_rank_factor()
     assert_array_equal(factor.weights, cloud.weights)
     Q = np.diag(factor.weights) - factor.basis @ factor.basis.T
-    assert_allclose(Q, reduced.form(), rtol=0, atol=100 * EPS * cloud.weights.max())
+    assert_allclose(Q, reduced.cost_matrix(), rtol=0, atol=100 * EPS * cloud.weights.max())
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -267,11 +267,11 @@ def test_the_thin_factor_is_the_form(name, d, flat, weighted):
 def test_kernels_at_all_points_are_the_exact_ones(name, d, flat, weighted):
     family, cloud = EXACT[name], make_cloud(d, flat, weighted)
     exact, thin = reduce(family, cloud), reduce(replace(family, inducing=len(cloud.seen)), cloud)
-    assert_allclose(thin.form(), exact.form(), rtol=0, atol=1e-8)
+    assert_allclose(thin.cost_matrix(), exact.cost_matrix(), rtol=0, atol=1e-8)
     Y, q = bent(cloud), make_cloud(d, flat, seed=5).points
     if flat:
         q = cloud.points + 0.3 * (cloud.points[::-1] - cloud.points)
-    assert_allclose(thin.fits([Y])[0](q), exact.fits([Y])[0](q), rtol=0, atol=1e-8 * norm(Y))
+    assert_allclose(thin.fit_all([Y])[0](q), exact.fit_all([Y])[0](q), rtol=0, atol=1e-8 * norm(Y))
 
 
 @pytest.mark.parametrize("name", BENDING)
@@ -282,7 +282,7 @@ def test_great_smoothing_gives_the_affine_form(name, d, weighted):
     family = FAMILIES[name]
 
     def above(smoothing):
-        return affine_form(cloud) - reduce(replace(family, smoothing=smoothing), cloud).form()
+        return affine_cost(cloud) - reduce(replace(family, smoothing=smoothing), cloud).cost_matrix()
 
     # the difference is  F (F'F + mu)^-1 F':  F F' / mu  to first order, and what follows is smaller by |F|^2 / mu
     first, second = 1e6 * above(1e6), 1e8 * above(1e8)
@@ -294,7 +294,7 @@ def test_great_smoothing_gives_the_affine_form(name, d, weighted):
 def test_the_distance_to_the_affine_form_is_bounded_by_the_kernel(name):
     cloud, family = make_cloud(3, weighted=True), EXACT[name]
     for smoothing in (1e2, 1e4, 1e6):
-        difference = affine_form(cloud) - reduce(replace(family, smoothing=smoothing), cloud).form()
+        difference = affine_cost(cloud) - reduce(replace(family, smoothing=smoothing), cloud).cost_matrix()
         bound = cloud.weights.max() ** 2 * norm(kernel_matrix(family, cloud, cloud.points), 2) / smoothing
         assert norm(difference, 2) <= bound + 100 * EPS * cloud.weights.max()
 
@@ -309,7 +309,7 @@ def test_a_weight_of_zero_is_not_seen(name):
     for a, b in zip(weighted.clouds, Observations.from_array(blanked).clouds, strict=True):
         first, second = reduce(FAMILIES[name], a), reduce(FAMILIES[name], b)
         assert_array_equal(first.seen, second.seen)
-        assert_array_equal(first.form(), second.form())
+        assert_array_equal(first.cost_matrix(), second.cost_matrix())
 
 
 @every_family
@@ -319,7 +319,7 @@ def test_weights_and_smoothing_have_one_unit(name, seed, factor, weighted):
     family, cloud = FAMILIES[name], make_cloud(3, weighted=weighted, seed=seed)
     scaled = replace(cloud, weights=factor * cloud.weights)
     stiffer = family if name == "affine" else replace(family, smoothing=factor * family.smoothing)
-    Q, scaled_Q = reduce(family, cloud).form(), reduce(stiffer, scaled).form()
+    Q, scaled_Q = reduce(family, cloud).cost_matrix(), reduce(stiffer, scaled).cost_matrix()
     assert_allclose(scaled_Q, factor * Q, rtol=0, atol=factor * rounding(family, cloud))
 
 
@@ -338,7 +338,7 @@ def test_the_form_does_not_know_where_the_cloud_stands_nor_its_unit(name, d, see
         again = family
     # standing far away costs the digits of the offset, through the kernel's slope over its width
     tolerance = rounding(family, cloud) * (1 + 10 * far)
-    assert_allclose(reduce(again, there).form(), reduce(family, cloud).form(), rtol=0, atol=tolerance)
+    assert_allclose(reduce(again, there).cost_matrix(), reduce(family, cloud).cost_matrix(), rtol=0, atol=tolerance)
 
 
 @every_family
@@ -348,8 +348,10 @@ def test_the_form_follows_the_order_of_the_landmarks(name, seed, weighted):
     family, cloud = FAMILIES[name], make_cloud(3, weighted=weighted, seed=seed)
     order = np.random.default_rng(seed).permutation(len(cloud.seen))
     shuffled = replace(cloud, points=cloud.points[order], weights=cloud.weights[order])
-    Q = reduce(family, cloud).form()
-    assert_allclose(reduce(family, shuffled).form(), Q[np.ix_(order, order)], rtol=0, atol=rounding(family, cloud))
+    Q = reduce(family, cloud).cost_matrix()
+    assert_allclose(
+        reduce(family, shuffled).cost_matrix(), Q[np.ix_(order, order)], rtol=0, atol=rounding(family, cloud)
+    )
 
 
 @pytest.mark.parametrize(
@@ -374,7 +376,7 @@ def test_affine_targets_are_reproduced(name, d, flat, weighted, seed):
     rng = np.random.default_rng(seed)
     matrix, offset = rng.standard_normal((d, d)), rng.standard_normal(d)
     target = cloud.points @ matrix.T + offset
-    warp = reduce(family, cloud).fits([target])[0]
+    warp = reduce(family, cloud).fit_all([target])[0]
     tolerance = rounding(family, cloud) * norm(target) * np.sqrt(len(cloud.seen))
     assert_allclose(warp(cloud.points), target, rtol=0, atol=tolerance)
     mixed = rng.dirichlet(np.ones(len(target)), 20) @ cloud.points  # in the plane of a flat cloud
@@ -404,17 +406,17 @@ def test_the_form_is_the_cost_of_the_fitted_warp(name, d, flat, weighted):
     family, cloud = FAMILIES[name], make_cloud(d, flat, weighted)
     target = bent(cloud)
     reduced = reduce(family, cloud)
-    cost = np.sum(target * (reduced.form() @ target))
+    cost = np.sum(target * (reduced.cost_matrix() @ target))
     tolerance = rounding(family, cloud) * np.sum(target**2)
     assert tolerance < 1e-3 * cost
-    assert_allclose(primal_cost(family, cloud, reduced.fits([target])[0], target), cost, rtol=0, atol=tolerance)
+    assert_allclose(primal_cost(family, cloud, reduced.fit_all([target])[0], target), cost, rtol=0, atol=tolerance)
 
 
 @everywhere
 def test_no_change_of_the_warp_lowers_its_cost(name, d, flat, weighted):
     family, cloud = FAMILIES[name], make_cloud(d, flat, weighted)
     target = bent(cloud)
-    warp = reduce(family, cloud).fits([target])[0]
+    warp = reduce(family, cloud).fit_all([target])[0]
     least = primal_cost(family, cloud, warp, target)
     rng = np.random.default_rng(3)
     for _ in range(5):
@@ -450,7 +452,7 @@ def changed(warp, coefficients, weights):
 def test_kernel_weights_annihilate_affine_functions(name, d, flat, weighted):
     family, cloud = FAMILIES[name], make_cloud(d, flat, weighted)
     target = bent(cloud)
-    warp = reduce(family, cloud).fits([target])[0]
+    warp = reduce(family, cloud).fit_all([target])[0]
     off = affine_functions(warp.centres - cloud.points.mean(axis=0)).T @ warp.weights
     assert_allclose(off, 0, rtol=0, atol=rounding(family, cloud) * norm(target) * (1 + norm(warp.weights)))
 
@@ -460,7 +462,7 @@ def test_kernel_weights_annihilate_affine_functions(name, d, flat, weighted):
 def test_the_pull_of_an_exact_kernel_is_its_residual(name, weighted):
     family, cloud = EXACT[name], make_cloud(3, weighted=weighted)
     target = bent(cloud)
-    warp = reduce(family, cloud).fits([target])[0]
+    warp = reduce(family, cloud).fit_all([target])[0]
     residual = cloud.weights[:, None] * (target - warp(cloud.points))
     tolerance = rounding(family, cloud) * norm(target)
     assert_allclose(family.smoothing * warp.weights, residual, rtol=0, atol=tolerance)
@@ -471,7 +473,7 @@ def test_the_pull_of_an_exact_kernel_is_its_residual(name, weighted):
 @every_shape
 def test_the_width_of_the_kernel_is_a_share_of_the_mean_distance(name, d, flat):
     family, cloud = FAMILIES[name], make_cloud(d, flat)
-    warp = reduce(family, cloud).fits([bent(cloud)])[0]
+    warp = reduce(family, cloud).fit_all([bent(cloud)])[0]
     assert warp.sigma == pytest.approx(kernel_width(family, cloud), rel=100 * EPS)
 
 
@@ -480,7 +482,7 @@ def test_the_width_of_the_kernel_is_a_share_of_the_mean_distance(name, d, flat):
 @every_shape
 def test_a_warp_tells_where_its_kernels_sit(name, d, flat):
     family, cloud = FAMILIES[name], make_cloud(d, flat)
-    warp = reduce(family, cloud).fits([bent(cloud)])[0]
+    warp = reduce(family, cloud).fit_all([bent(cloud)])[0]
     expected = {
         AffineFamily: lambda: np.empty((0, d)),
         ThinPlateFamily: lambda: control_points(family, cloud),
@@ -497,7 +499,7 @@ def test_a_warp_tells_where_its_kernels_sit(name, d, flat):
 def test_a_warp_is_its_affine_part_and_its_kernels(name, d):
     family, cloud = FAMILIES[name], make_cloud(d)
     target = bent(cloud)
-    warp = reduce(family, cloud).fits([target])[0]
+    warp = reduce(family, cloud).fit_all([target])[0]
     q = make_cloud(d, seed=4).points
     matrix, offset = warp.affine
     value = q @ matrix.T + offset
@@ -510,7 +512,7 @@ def test_a_warp_is_its_affine_part_and_its_kernels(name, d):
 
 def test_an_affine_warp_has_no_kernels(dimension):
     cloud = make_cloud(dimension)
-    warp = reduce(AffineFamily(), cloud).fits([bent(cloud)])[0]
+    warp = reduce(AffineFamily(), cloud).fit_all([bent(cloud)])[0]
     assert warp.kernel_part is None
     assert warp.weights.shape == warp.centres.shape == (0, dimension)
     assert warp.sigma == 0
@@ -531,7 +533,7 @@ def test_an_affine_map_is_written_as_a_warp(dimension):
 @every_dimension
 def test_the_jacobian_is_the_derivative(name, d):
     family, cloud = FAMILIES[name], make_cloud(d)
-    warp = reduce(family, cloud).fits([bent(cloud)])[0]
+    warp = reduce(family, cloud).fit_all([bent(cloud)])[0]
     q = make_cloud(d, seed=11).points
     if len(warp.centres):
         q = q[cdist(q, warp.centres).min(axis=1) > 0.1]  # next to a kink no finite step is small
@@ -551,11 +553,11 @@ def test_the_jacobian_is_the_derivative(name, d):
 @pytest.mark.parametrize("entries", [1, 30, 200])
 def test_batches_change_nothing(name, entries, monkeypatch):
     cloud = make_cloud(3)
-    warp = reduce(FAMILIES[name], cloud).fits([bent(cloud)])[0]
+    warp = reduce(FAMILIES[name], cloud).fit_all([bent(cloud)])[0]
     q = make_cloud(3, seed=9, s=67).points
     q[5] = np.nan
     whole, slopes = warp(q), warp.jacobian(q)
-    monkeypatch.setattr(kernelgpa.warps.base, "BATCH_ENTRIES", entries)
+    monkeypatch.setattr(kernelgpa.warps.warp, "BATCH_ENTRIES", entries)
     size = norm(warp.coefficients) + 10 * np.abs(warp.weights).sum()
     assert_allclose(warp(q), whole, rtol=0, atol=100 * EPS * size)
     nearest = 1.0 if not len(warp.centres) else np.nanmin(cdist(q, warp.centres)[np.isfinite(q).all(axis=1)])
@@ -566,7 +568,7 @@ def test_batches_change_nothing(name, entries, monkeypatch):
 @every_family
 def test_no_points_are_warped_to_no_points(name):
     cloud = make_cloud(2)
-    warp = reduce(FAMILIES[name], cloud).fits([bent(cloud)])[0]
+    warp = reduce(FAMILIES[name], cloud).fit_all([bent(cloud)])[0]
     assert warp(np.empty((0, 2))).shape == (0, 2)
     assert warp.jacobian(np.empty((0, 2))).shape == (0, 2, 2)
 
@@ -574,7 +576,7 @@ def test_no_points_are_warped_to_no_points(name):
 @every_family
 def test_a_warp_survives_pickling(name):
     cloud = make_cloud(3)
-    warp = reduce(FAMILIES[name], cloud).fits([bent(cloud)])[0]
+    warp = reduce(FAMILIES[name], cloud).fit_all([bent(cloud)])[0]
     again = pickle.loads(pickle.dumps(warp))
     q = make_cloud(3, seed=8).points
     assert_array_equal(again(q), warp(q))
@@ -588,7 +590,7 @@ def test_a_warp_survives_pickling(name):
 )
 def test_only_points_of_the_cloud_are_warped(points):
     cloud = make_cloud(3)
-    warp = reduce(KernelFamily(Gaussian(), 0.5, 0.1), cloud).fits([bent(cloud)])[0]
+    warp = reduce(KernelFamily(Gaussian(), 0.5, 0.1), cloud).fit_all([bent(cloud)])[0]
     for ask in (warp, warp.jacobian):
         with pytest.raises(InvalidObservations, match=r"points to warp have shape \(.*expected \(points, 3\) real"):
             ask(points)
@@ -596,7 +598,7 @@ def test_only_points_of_the_cloud_are_warped(points):
 
 def test_the_points_to_warp_are_left_alone():
     cloud = make_cloud(3)
-    warp = reduce(KernelFamily(Gaussian(), 0.5, 0.1), cloud).fits([bent(cloud)])[0]
+    warp = reduce(KernelFamily(Gaussian(), 0.5, 0.1), cloud).fit_all([bent(cloud)])[0]
     q = make_cloud(3, seed=2).points
     before = q.copy()
     warp(q)

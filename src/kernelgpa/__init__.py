@@ -6,16 +6,13 @@ answer Ctrl-C before NumPy and the rest are there.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 
 TYPE_CHECKING = False  # type checkers take it for true; typing itself is not imported, which would take time
 if TYPE_CHECKING:
     from typing import Any
 
-    from . import io, metrics, selection, simulate
-    from .diagnosis import Finding, Suspicion
+    from . import io, plotting, simulate
     from .errors import (
         DegenerateCloud,
         Disconnected,
@@ -27,16 +24,18 @@ if TYPE_CHECKING:
         NotFitted,
         NumericalFailure,
         TooLarge,
-        WeaklyTied,
+        WeaklyConnected,
     )
-    from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
-    from .folder import load, save
-    from .forecast import Forecast, forecast
+    from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA, distributed
     from .observations import Observations
+    from .report.result_folder import load, save
+    from .spectrum.forecast import Forecast, forecast
     from .streaming import Measured, StreamingGPA
-    from .uncertainty import Uncertainty, uncertainty
+    from .trust import metrics, selection
+    from .trust.diagnosis import Finding, SuspiciousObservation
+    from .trust.uncertainty import Uncertainty, uncertainty
     from .version import __version__
-    from .warps import Warp
+    from .warps import Warp, kernels
 
 __all__ = [
     "TPSGPA",
@@ -57,64 +56,60 @@ __all__ = [
     "Observations",
     "RigidGPA",
     "StreamingGPA",
-    "Suspicion",
+    "SuspiciousObservation",
     "TooLarge",
     "Uncertainty",
     "Warp",
-    "WeaklyTied",
+    "WeaklyConnected",
     "__version__",
+    "distributed",
     "forecast",
     "io",
+    "kernels",
     "load",
     "metrics",
+    "plotting",
     "save",
     "selection",
     "simulate",
     "uncertainty",
 ]
 
-_MODULE_OF = {
-    **dict.fromkeys(["Finding", "Suspicion"], "diagnosis"),
+_HOME_OF_NAME = {
     **dict.fromkeys(["DegenerateCloud", "FormatError", "InvalidObservations", "InvalidSetting"], "errors"),
     **dict.fromkeys(["KernelGPAError", "KernelGPAWarning", "NotFitted", "NumericalFailure"], "errors"),
-    **dict.fromkeys(["Disconnected", "TooLarge", "WeaklyTied"], "errors"),
+    **dict.fromkeys(["Disconnected", "TooLarge", "WeaklyConnected"], "errors"),
     **dict.fromkeys(["TPSGPA", "AffineGPA", "KernelGPA", "RigidGPA"], "estimators"),
-    **dict.fromkeys(["load", "save"], "folder"),
-    **dict.fromkeys(["Forecast", "forecast"], "forecast"),
     "Observations": "observations",
+    **dict.fromkeys(["load", "save"], "report.result_folder"),
+    **dict.fromkeys(["Forecast", "forecast"], "spectrum.forecast"),
     **dict.fromkeys(["Measured", "StreamingGPA"], "streaming"),
-    **dict.fromkeys(["Uncertainty", "uncertainty"], "uncertainty"),
-    "__version__": "version",
+    **dict.fromkeys(["Finding", "SuspiciousObservation"], "trust.diagnosis"),
+    **dict.fromkeys(["Uncertainty", "uncertainty"], "trust.uncertainty"),
     "Warp": "warps",
+    "__version__": "version",
 }
-
-
-class _Package(ModuleType):
-    """Python binds a module to its package once it is loaded; a function of the same name takes precedence here."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and _MODULE_OF.get(name) == name:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+_HOME_OF_MODULE = {
+    "distributed": "estimators.distributed",
+    "io": "io",
+    "kernels": "warps.kernels",
+    "metrics": "trust.metrics",
+    "plotting": "plotting",
+    "selection": "trust.selection",
+    "simulate": "simulate",
+}
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name in _MODULE_OF:
-            value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
-            globals()[name] = value
-            return value
-        if name.startswith("_"):
+        if name in _HOME_OF_NAME:
+            value = getattr(import_module(f".{_HOME_OF_NAME[name]}", __name__), name)
+        elif name in _HOME_OF_MODULE:
+            value = import_module(f".{_HOME_OF_MODULE[name]}", __name__)
+        else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        try:
-            return import_module(f".{name}", __name__)  # a module
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":  # something that the module needs is not installed
-                raise
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

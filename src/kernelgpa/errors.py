@@ -15,7 +15,7 @@ class DegenerateCloud(InvalidObservations):
     """A cloud's points do not determine what is asked of them."""
 
 
-class WeaklyTied(InvalidObservations):
+class WeaklyConnected(InvalidObservations):
     """Groups of clouds share too few landmarks to be brought into one frame."""
 
     def __init__(self, message: str, groups: list[list[object]]) -> None:

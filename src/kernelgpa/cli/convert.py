@@ -10,10 +10,10 @@ import numpy as np
 import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
+from ..io.atomic import require_writable_file, write_bytes
 from ..io.base import Contents
 from ..io.files import FORMATS, fitted_to, read, suffix_of
 from ..io.matching import gather
-from ..io.whole import require_writable_file, write_bytes
 from .common import (
     MATCHED,
     AsJson,

@@ -13,13 +13,14 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from .. import metrics, plotting, simulate
-from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
-from ..folder import PICTURE, About, require_replaceable, save
+from .. import plotting, simulate
+from ..estimators.models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from ..io.atomic import require_writable, require_writable_file, write_bytes
 from ..io.base import Contents, Specimen, counted
 from ..io.files import fitted_to, suffix_of, write
-from ..io.whole import require_writable, require_writable_file, write_bytes
+from ..report.result_folder import PICTURE, About, require_replaceable, save
 from ..streaming import frames
+from ..trust import metrics
 from .common import Verbose, app, say, spoken_warnings
 
 FRAMES = ".jsonl"

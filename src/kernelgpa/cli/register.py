@@ -12,15 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import selection
 from ..errors import FormatError, InvalidSetting
-from ..folder import SUMMARY, About, require_replaceable, write_result
+from ..estimators.base import GPA
+from ..io.atomic import require_writable
 from ..io.base import is_unicode, shortened
 from ..io.files import read_clouds
 from ..io.matching import Gathered
-from ..io.whole import require_writable
-from ..registration import GPA
-from ..saved import METHODS
+from ..io.model_file import METHODS
+from ..report.result_folder import SUMMARY, About, require_replaceable, write_result
+from ..trust import selection
 from .common import (
     AsJson,
     Curves,
@@ -251,10 +251,10 @@ def fitted(plan: Plan, gathered: Gathered) -> tuple[GPA, selection.Tuning | None
     name = plan.method.get("name", "kernel")
     if name not in GRIDS:
         raise InvalidSetting(f"--tune has nothing to tune in {name} warps; use --method kernel or tps")
-    folds, jobs = plan.method.get("folds", 10), plan.method.get("n_jobs")
+    folds, worker_count = plan.method.get("folds", 10), plan.method.get("n_jobs")
     typed = {key: [value] for key, value in plan.method.items() if key in GRIDS[name]}  # what is given is not tuned
     grid = {**GRIDS[name], **typed}
-    tuning = selection.tune(gathered.observations, estimator, grid, folds=folds, n_jobs=jobs)
+    tuning = selection.tune(gathered.observations, estimator, grid, folds=folds, n_jobs=worker_count)
     best = ", ".join(f"{key} {value:.3g}" for key, value in tuning.best_trial.settings.items())
     say(f"tuned over {len(tuning.trials)} settings: {best}")
     return tuning.best, tuning

@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
+from ..io.atomic import require_writable_file, write_bytes
 from ..io.base import Contents, Specimen
 from ..io.files import FORMATS
-from ..io.whole import require_writable_file, write_bytes
 from ..streaming import StreamingGPA
 from ..streaming.checkpoint import read as read_checkpoint
 from ..streaming.frames import Drop, End, parse

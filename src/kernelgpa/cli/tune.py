@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .. import selection
 from ..errors import InvalidSetting
+from ..io.atomic import require_writable_file, write_bytes
 from ..io.files import read_clouds
-from ..io.whole import require_writable_file, write_bytes
+from ..trust import selection
 from .common import (
     AsJson,
     Curves,

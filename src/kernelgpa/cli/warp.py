@@ -13,14 +13,15 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors import FormatError, InvalidObservations
-from ..figures import distribution
-from ..folder import load_with_notes
+from ..estimators.base import GPA
+from ..io.atomic import require_writable_file
 from ..io.base import Contents, Specimen
 from ..io.files import fitted_to, read, read_clouds, suffix_of, write
-from ..io.whole import require_writable_file
-from ..metrics import consistency, map_error, sensor_error
-from ..names import Name, index_of
-from ..registration import GPA
+from ..observations.identifiers import index_of
+from ..report.result_folder import load_with_notes
+from ..trust.agreement import distribution
+from ..trust.metrics import consistency, map_error, sensor_error
+from ..typing import Name
 from .common import (
     AsJson,
     Curves,

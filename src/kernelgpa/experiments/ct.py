@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import simulate
-from ..frames import Array, IndexArray
-from ..registration import GPA
+from ..estimators.base import GPA
+from ..typing import Array, IndexArray
 from .scoring import COLUMNS, PAPER, Scores, chosen, claims_of_ours, fitted, score, scored_table
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 

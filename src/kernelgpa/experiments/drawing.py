@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
-from ..frames import Array
+from ..typing import Array
 
 
 def coloured(axes: Axes, places: Array, values: Array, top: float, size: float = 4) -> PathCollection:  # (k, 2), (k,)

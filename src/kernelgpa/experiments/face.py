@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from .. import metrics, simulate
-from ..frames import BoolArray, IndexArray
-from ..registration import GPA
-from ..rotations import motion_onto
+from .. import simulate
+from ..estimators.base import GPA
+from ..gauge.rotations import motion_onto
+from ..trust import metrics
+from ..typing import BoolArray, IndexArray
 from .drawing import by_method, coloured, scale_top
 from .scoring import COLUMNS, PAPER, add_errors, chosen, claims_of_ours, each_table, fitted, score, scored_table
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown

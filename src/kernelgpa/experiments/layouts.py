@@ -22,12 +22,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import FormatError, KernelGPAError
-from ..frames import Array, finite_rows
 from ..io.base import Lines
 from ..io.files import FORMATS, read_clouds, suffix_of
 from ..io.mat import hidden_points
 from ..io.npz import arrays_in
 from ..io.surfaces import decoded
+from ..observations.arrays import finite_rows
+from ..typing import Array
 
 T = TypeVar("T")
 LARGEST = 2e9  # bytes of a file

@@ -13,9 +13,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import simulate
-from ..frames import Array
-from ..registration import GPA
-from ..rotations import motion_onto
+from ..estimators.base import GPA
+from ..gauge.rotations import motion_onto
+from ..typing import Array
 from .drawing import by_method
 from .scoring import COLUMNS, PAPER, Scores, add_errors, chosen, claims_of_ours, fitted, score, scored_table
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image  # which matplotlib brings
 
 from ..errors import InvalidSetting
-from ..io.whole import is_leftover, write_folder
+from ..io.atomic import is_leftover, write_folder
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 PAGE = "index.html"

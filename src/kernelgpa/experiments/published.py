@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import selection
+from .._numerics.progress import with_progress
 from ..errors import FormatError, KernelGPAError
-from ..frames import Array, farthest_points
-from ..progress import tracked
+from ..observations.sampling import farthest_points
+from ..trust import selection
+from ..typing import Array
 from . import ct
 from .layouts import KNOWN, Data, Folder, data_in, seen_by
 from .scoring import COLUMNS, FOLDS, add_errors, chosen, claims_of_ours, each_table, fitted, quiet, score, scored_table
@@ -40,7 +41,7 @@ def found_in(folder: Path) -> Folder:
 
 def run(found: Folder) -> list[Outcome]:
     """One outcome a data set."""
-    outcomes = [attempted(one) for one in tracked(found.data, "data sets", len(found.data))]
+    outcomes = [attempted(one) for one in with_progress(found.data, "data sets", len(found.data))]
     return [*outcomes, _not_here(found)]
 
 

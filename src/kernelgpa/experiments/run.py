@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .._numerics.progress import with_progress
 from ..errors import InvalidSetting
-from ..io.whole import require_writable
-from ..progress import tracked
+from ..io.atomic import require_writable
 from . import ct, face, liver, published, scales
 from .page import require_replaceable, write
 from .paper import numbers_in, set_beside
@@ -47,7 +47,7 @@ def reproduce(
         raise InvalidSetting(
             f"{output} holds the paper's numbers, and would be replaced; give another folder as output"
         )
-    outcomes = [EXPERIMENTS[name](quick, seed) for name in tracked(wanted, "experiments", len(wanted))]
+    outcomes = [EXPERIMENTS[name](quick, seed) for name in with_progress(wanted, "experiments", len(wanted))]
     if found is not None:
         outcomes += published.run(found)
     if numbers is not None:

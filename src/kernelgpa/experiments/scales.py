@@ -14,13 +14,14 @@ from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 from sklearn.base import clone
 
-from .. import selection, simulate
-from ..deformable import DeformableGPA
+from .. import simulate
+from .._numerics.progress import with_progress
 from ..errors import KernelGPAError
-from ..estimators import TPSGPA, AffineGPA, KernelGPA
-from ..frames import Array
-from ..metrics import map_error
-from ..progress import tracked
+from ..estimators.deformable import DeformableGPA
+from ..estimators.models import TPSGPA, AffineGPA, KernelGPA
+from ..trust import selection
+from ..trust.metrics import map_error
+from ..typing import Array
 from .scoring import chosen, claims_of_ours, quiet, tuned
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
@@ -86,8 +87,10 @@ Errors = dict[str, Array]  # of a column (steps, readings)
 def _errors(scene: simulate.Simulation, best: dict[int, DeformableGPA], trials: int, way: str, seed: int) -> Errors:
     """The medians over the trials.  A trial in which one method fails is left out of all, so that they stay equal."""
     tasks = [(step, trial) for step in best for trial in range(trials)]
-    jobs = (delayed(_trial)(scene, step, trial, best[step], FOLDS[way], seed) for step, trial in tasks)
-    results = list(tracked(Parallel(n_jobs=-1, return_as="generator")(jobs), f"scales, {way}", len(tasks)))
+    delayed_trials = (delayed(_trial)(scene, step, trial, best[step], FOLDS[way], seed) for step, trial in tasks)
+    results = list(
+        with_progress(Parallel(n_jobs=-1, return_as="generator")(delayed_trials), f"scales, {way}", len(tasks))
+    )
     columns = list(results[0])
     values = np.array([[one[column] for column in columns] for one in results])
     values[np.isnan(values).any(axis=(1, 2))] = np.nan

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import metrics, selection
-from ..deformable import DeformableGPA
 from ..errors import KernelGPAWarning
-from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
-from ..frames import Array
-from ..registration import GPA
+from ..estimators.base import GPA
+from ..estimators.deformable import DeformableGPA
+from ..estimators.models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from ..trust import metrics, selection
+from ..typing import Array
 from .tables import Claim, Table, shown
 
 PAPER = ("rigid", "affine", "thin-plate", "kernel")

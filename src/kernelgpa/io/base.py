@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FormatError
-from ..frames import Array, IndexArray
+from ..typing import Array, IndexArray
 
 AXES = "xyz"
 TO_LPS = np.array([-1.0, -1.0, 1.0])  # from RAS, and back

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..frames import Array, IndexArray
-from ..names import Name
+from ..typing import Array, IndexArray, Name
 from .base import is_unicode, shortened
 
 MOST = 1e150  # beyond it squares leave double precision

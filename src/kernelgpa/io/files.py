@@ -12,10 +12,10 @@ from pathlib import Path
 
 from ..errors import FormatError, InvalidSetting
 from . import csvfile, fcsv, mat, morphologika, mrkjson, npz, nts, obj, off, ply, pts, stl, tps, vtk
+from .atomic import write_bytes
 from .base import Contents, Reading, is_unicode
 from .matching import Gathered, gather
 from .surfaces import decoded
-from .whole import write_bytes
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ import numpy as np
 from scipy.io import savemat
 
 from ..errors import FormatError
-from ..frames import Array, finite_rows
+from ..observations.arrays import finite_rows
+from ..typing import Array
 from .base import (
     Contents,
     Reading,

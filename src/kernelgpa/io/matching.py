@@ -18,10 +18,10 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import InvalidObservations, TooLarge
-from ..forecast import available_memory
-from ..frames import Array, IndexArray
-from ..names import Name, in_order
-from ..observations import Observations
+from ..observations.collection import Observations
+from ..observations.identifiers import in_order
+from ..spectrum.forecast import available_memory
+from ..typing import Array, IndexArray, Name
 from .base import Contents, Specimen
 
 NUMBER = re.compile(r"[0-9]+")

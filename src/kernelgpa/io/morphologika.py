@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import FormatError
-from ..frames import Array
+from ..typing import Array
 from .base import (
     Contents,
     Lines,

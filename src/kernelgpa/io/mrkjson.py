@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..frames import Array
+from ..typing import Array
 from . import jsontext
 from .base import (
     TO_LPS,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FormatError
-from ..frames import Array
+from ..typing import Array
 from .base import (
     Contents,
     Reading,

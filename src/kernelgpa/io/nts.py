@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..frames import Array
+from ..typing import Array
 from .base import (
     AXES,
     Contents,

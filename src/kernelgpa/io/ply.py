@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FormatError
-from ..frames import Array, IndexArray
+from ..typing import Array, IndexArray
 from .base import AXES, Contents, Lines, Reading, as_numbers, shortened
 from .surfaces import fans, in_lps, one_mesh, surface
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from ..frames import Array
+from ..typing import Array
 from .base import text_of
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import FormatError
-from ..frames import Array
+from ..typing import Array
 from .base import number_in, shortened
 
 Row = tuple[int, list[str]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import FormatError
-from ..frames import Array
+from ..typing import Array
 from .base import Contents, Lines, Reading, as_numbers
 from .surfaces import decoded, in_lps, one_mesh, surface
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import FormatError
-from ..frames import Array, IndexArray
+from ..typing import Array, IndexArray
 from .base import (
     TO_LPS,
     Contents,

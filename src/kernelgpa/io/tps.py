@@ -17,7 +17,7 @@ from pathlib import PureWindowsPath
 import numpy as np
 
 from ..errors import FormatError
-from ..frames import Array
+from ..typing import Array
 from .base import (
     Contents,
     Lines,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FormatError
-from ..frames import IndexArray
+from ..typing import IndexArray
 from .base import Contents, Reading, as_numbers, number_in, text_of
 from .surfaces import fans, in_lps, one_mesh, surface
 

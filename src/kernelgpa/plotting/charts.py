@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter
 
-from ..deformable import DeformableGPA
 from ..errors import InvalidSetting
-from ..observations import as_observations
-from ..registration import GPA
-from ..selection import Tuning
+from ..estimators.base import GPA
+from ..estimators.deformable import DeformableGPA
+from ..observations.collection import as_observations
+from ..trust.selection import Tuning
 from .drawing import colour_bar, fitted, measured, plain_axes
 
 WIDE = 10.0  # scores that differ by more are coloured by their logarithm

@@ -18,8 +18,9 @@ from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from ..errors import InvalidObservations, InvalidSetting, NotFitted
-from ..frames import Array, IndexArray, finite_rows, masked_as_nan
-from ..registration import GPA
+from ..estimators.base import GPA
+from ..observations.arrays import finite_rows, masked_as_nan
+from ..typing import Array, IndexArray
 
 COLOURS = "viridis"  # of values
 FAINT = "0.65"  # of what is there for orientation

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..errors import InvalidSetting
-from ..frames import Array
-from ..names import Name, listed
-from ..observations import Cloud
-from ..registration import GPA
+from ..estimators.base import GPA
+from ..observations.cloud import Cloud
+from ..observations.identifiers import listed
+from ..typing import Array, Name
 from .drawing import axes_for, columns, dots, fitted, joined, lay_out
 
 SLICES = ("C0", "C1", "C2")  # a colour a slice

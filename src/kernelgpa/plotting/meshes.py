@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidObservations, InvalidSetting
-from ..frames import finite_rows
+from ..observations.arrays import finite_rows
 from .drawing import COLOURS, corners, measured, one_each, points_of
 
 BAR = {"position_x": 0.25, "position_y": 0.86, "width": 0.5, "height": 0.12, "n_labels": 2}

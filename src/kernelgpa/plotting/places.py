@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from ..errors import InvalidSetting
-from ..figures import Figures
-from ..frames import Array, finite_rows
-from ..registration import GPA
+from ..estimators.base import GPA
+from ..observations.arrays import finite_rows
+from ..trust.agreement import Agreement
+from ..typing import Array
 from .drawing import (
     FAINT,
     axes_for,
@@ -83,9 +84,9 @@ def _values(gpa: GPA, colours: Any, label: str) -> tuple[Array | None, str]:
     if not isinstance(colours, str):
         return one_each(colours, len(gpa.map_), "landmark"), label
     if colours == "consistency":
-        return Figures(gpa).of_landmarks["apart"], label or "spread of the clouds in the map"
+        return Agreement(gpa).of_landmarks["apart"], label or "spread of the clouds in the map"
     if colours == "sensor":
-        return Figures(gpa).of_landmarks["sensed"], label or "sensor-frame error"
+        return Agreement(gpa).of_landmarks["sensed"], label or "sensor-frame error"
     raise InvalidSetting(
         f"colours is {colours!r}; expected None, 'consistency', 'sensor' or an array with one number a landmark"
     )

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from scipy.stats import chi
 
 from ..errors import InvalidSetting
-from ..frames import Array, finite_rows
-from ..uncertainty import Uncertainty
+from ..observations.arrays import finite_rows
+from ..trust.uncertainty import Uncertainty
+from ..typing import Array
 from .drawing import COLOURS, axes_for, coloured_dots, in_space, lay_out, measured, polygons, scale_of
 
 CORNERS = 32  # of an ellipse

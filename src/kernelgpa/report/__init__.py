@@ -20,8 +20,8 @@ from typing import Any
 import numpy.typing as npt
 from plotly.offline import get_plotlyjs
 
-from ..registration import GPA
-from ..selection import Tuning
+from ..estimators.base import GPA
+from ..trust.selection import Tuning
 from .data import registration_data
 
 __all__ = ["render"]

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..diagnosis import HEEDED
 from ..errors import InvalidSetting
-from ..figures import Figures, distribution, number
-from ..frames import Array, BoolArray, IndexArray, finite_rows
-from ..registration import GPA
-from ..selection import Trial, Tuning
+from ..estimators.base import GPA
+from ..observations.arrays import finite_rows
+from ..trust.agreement import Agreement, distribution, number
+from ..trust.diagnosis import HEEDED
+from ..trust.selection import Trial, Tuning
+from ..typing import Array, BoolArray, IndexArray
 from ..version import __version__
 
 Json = dict[str, Any]
@@ -56,7 +57,7 @@ def registration_data(
     if not isinstance(gpa, GPA):
         raise InvalidSetting(f"a report is made of a fitted registration; found {type(gpa).__name__}")
     findings = gpa.diagnose()  # which also asks whether it is fitted
-    figures = Figures(gpa)
+    figures = Agreement(gpa)
     observations = gpa.observations_
     return {
         "title": str(title),
@@ -148,7 +149,7 @@ def _faces(faces: npt.ArrayLike, places: Array) -> Json:
     return {"count": len(kept), "data": _base64(kept.astype("<i4"))}
 
 
-def _drawn(gpa: GPA, figures: Figures) -> Json:
+def _drawn(gpa: GPA, figures: Agreement) -> Json:
     """The landmarks that are drawn, evenly chosen where they are too many, and their images."""
     n, m, d = figures.warped.shape
     most = max(1, min(MOST_DRAWN, MOST_NUMBERS // (n * d)))
@@ -185,24 +186,24 @@ def _eigenvalues(gpa: GPA) -> Json | None:
 # -- tables --
 
 
-def _landmark_table(figures: Figures) -> list[Json]:
+def _landmark_table(figures: Agreement) -> list[Json]:
     columns = [_column("count", "seen by", figures.visible.sum(axis=0))]
     return columns + _figure_columns(figures, figures.of_landmarks, 0)
 
 
-def _cloud_table(gpa: GPA, figures: Figures) -> list[Json]:
+def _cloud_table(gpa: GPA, figures: Agreement) -> list[Json]:
     columns = [_column("count", "landmarks seen", figures.visible.sum(axis=1))]
     columns += _figure_columns(figures, figures.of_clouds, 1)
     if getattr(gpa, "scaling", False):
-        columns.append(_column("number", "size factor", getattr(gpa, "factors_", np.ones(len(figures.visible)))))
+        columns.append(_column("number", "size factor", getattr(gpa, "size_factors_", np.ones(len(figures.visible)))))
     if gpa.mirrored_:
         part = np.ones(len(figures.visible))
-        part[gpa.scene_.mirrored] = 0.0
+        part[gpa.problem_.mirrored] = 0.0
         columns.append(_column("part", "in the map", part))
     return columns
 
 
-def _figure_columns(figures: Figures, values: dict[str, Array], axis: int) -> list[Json]:
+def _figure_columns(figures: Agreement, values: dict[str, Array], axis: int) -> list[Json]:
     columns = [
         _column("length", "disagreement", values["apart"]),
         _column("length", "sensor error", values["sensed"]),

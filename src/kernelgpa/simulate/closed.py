@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from ..errors import InvalidSetting
-from ..frames import Array, IndexArray
+from ..typing import Array, IndexArray
 
 
 def even_sphere(count: int) -> Array:  # (count, 3)

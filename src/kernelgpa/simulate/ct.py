@@ -24,7 +24,8 @@ from types import MappingProxyType
 import numpy as np
 
 from ..errors import InvalidSetting
-from ..frames import Array, BoolArray, IndexArray, farthest_points
+from ..observations.sampling import farthest_points
+from ..typing import Array, BoolArray, IndexArray
 from .checks import require_amount, require_counts, require_share, require_whole
 from .closed import even_sphere, sphere_faces
 from .fields import rising, smooth_field

@@ -29,7 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InvalidSetting
-from ..frames import Array, BoolArray, IndexArray, farthest_points
+from ..observations.sampling import farthest_points
+from ..typing import Array, BoolArray, IndexArray
 from .checks import require_amount, require_counts, require_share, require_whole
 from .closed import crowded, even_sphere, sphere_faces
 from .fields import rising

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..frames import Array
+from ..typing import Array
 
 BUMPS = 4
 WIDTH = 0.35  # of a bump, as a share of the body's length

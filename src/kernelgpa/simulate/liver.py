@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidSetting
-from ..frames import Array, IndexArray, farthest_points
+from ..observations.sampling import farthest_points
+from ..typing import Array, IndexArray
 from .checks import LARGEST, require_amount, require_counts, require_share, require_whole
 from .closed import even_sphere, require_closed, sphere_faces
 from .fields import length_of, smooth_field

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InvalidSetting
-from ..frames import Array, BoolArray
+from ..typing import Array, BoolArray
 from .checks import require_amount, require_whole
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from ..frames import Array
+from ..typing import Array
 
 
 def circle(count: int, radius: float) -> tuple[Array, Array]:  # (n, 3, 3), (n, 3)

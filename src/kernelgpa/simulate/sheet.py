@@ -20,7 +20,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from ..errors import InvalidSetting
-from ..frames import Array, IndexArray, farthest_points
+from ..observations.sampling import farthest_points
+from ..typing import Array, IndexArray
 from .checks import require_amount, require_counts, require_share, require_whole
 from .simulation import Simulation, measured, seen_from
 

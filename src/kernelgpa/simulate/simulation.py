@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InvalidSetting
-from ..frames import Array, IndexArray
-from ..rotations import nearest
+from ..gauge.rotations import nearest
+from ..typing import Array, IndexArray
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 
 from ..errors import FormatError, InvalidSetting, KernelGPAError
+from ..io.atomic import write_bytes
 from ..io.checked import Numbers, Unsound, is_whole, names_of, number, split
+from ..io.model_file import CLASSES, settings_of
 from ..io.npz import arrays_in, packed
-from ..io.whole import write_bytes
-from ..live import Live
-from ..observations import LEAST_WEIGHT, Cloud
-from ..saved import CLASSES, settings_of
+from ..observations.checks import LEAST_WEIGHT
+from ..observations.cloud import Cloud
+from ..spectrum.running_sum import RunningSum
 from ..version import __version__
 from .estimator import REMEMBERED, StreamingGPA
 from .motions import Deviations, Measured, checked
-from .solved import Solved, reduced_of
+from .solved import StreamMap, reduced_of
 
 FORMAT = 1
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
@@ -63,10 +64,10 @@ def read(kind: type[StreamingGPA], path: str | os.PathLike[str]) -> tuple[Stream
 
 
 def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
-    live, solved = stream._live, stream._solved
+    running, solved = stream._running, stream._solved
     keys = list(stream._order)
-    clouds = [] if live is None else [_cloud_of(stream, live, key) for key in keys]
-    ids = [[] if live is None else [live.names[number] for number in cloud.seen.tolist()] for cloud in clouds]
+    clouds = [] if running is None else [_cloud_of(stream, running, key) for key in keys]
+    ids = [[] if running is None else [running.names[number] for number in cloud.seen.tolist()] for cloud in clouds]
     for name in {name for one in [*ids, [] if solved is None else solved.landmarks] for name in one}:
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise InvalidSetting(f"landmark {name!r} cannot be saved; name landmarks by texts or whole numbers")
@@ -84,7 +85,7 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
         "aside": list(stream._aside),
         "mirrored": sorted(stream._mirrored),
         "loose": sorted(stream._loose),
-        "dimension": None if live is None else live.dimension,
+        "dimension": None if running is None else running.dimension,
         "measured": {str(key): [_plain(one) for one in several] for key, several in stream._measured.items()},
         "landmarks": None if solved is None else solved.landmarks,
         "solved_keys": None if solved is None else list(solved.keys),
@@ -92,7 +93,7 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
         "deviations": [[*pair, off] for pair, off in stream._deviations.items()],
         "about": about,
     }
-    d = 3 if live is None else live.dimension
+    d = 3 if running is None else running.dimension
     arrays: Arrays = {
         "times": np.array([stream._order[key] for key in keys], dtype=np.float64),
         "sizes": np.array([len(cloud.seen) for cloud in clouds], dtype=np.int64),
@@ -113,8 +114,8 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
 SOLVED = ("map", "rotations", "translations", "scales", "eigenvalues")
 
 
-def _cloud_of(stream: StreamingGPA, live: Live, key: int) -> Cloud:
-    return stream._aside[key] if key in stream._aside else live.members[key].cloud
+def _cloud_of(stream: StreamingGPA, running: RunningSum, key: int) -> Cloud:
+    return stream._aside[key] if key in stream._aside else running.members[key].cloud
 
 
 def _plain(one: Measured) -> dict[str, Any]:
@@ -182,12 +183,12 @@ def _deviations_of(header: dict[str, Any]) -> Deviations:
     return {(key, source, i): number(off, "a deviation", least=0) for key, source, i, off in header["deviations"]}
 
 
-def _solved_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> Solved:
+def _solved_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> StreamMap:
     """The map as it was; clouds of it may have left since."""
     landmarks = names_of(header["landmarks"], "landmarks")
     keys = _keys(header, "solved_keys", range(count))
     n, m = len(keys), len(landmarks)
-    return Solved(
+    return StreamMap(
         list(landmarks),
         arrays.floats("map", m, d, unknown=True),
         keys,
@@ -200,23 +201,23 @@ def _solved_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> S
 
 def _restore_warps(stream: StreamingGPA) -> None:
     """The clouds in the sum again, and with them their warps."""
-    live, solved = stream._live, stream._solved
-    if live is None:
+    running, solved = stream._running, stream._solved
+    if running is None:
         return
-    live.settle(stream._loose)
+    running.settle(stream._loose)
     if solved is None:
         return
     if stream.incremental:
-        rows = np.array([stream._places.get(name, -1) for name in live.names], dtype=np.intp)
+        rows = np.array([stream._places.get(name, -1) for name in running.names], dtype=np.intp)
         # where clouds have come since that share more with another, that one is no longer what it was
-        same = {key: one for key, one in reduced_of(live).items() if key in solved.keys and rows[one[1]].min() >= 0}
+        same = {key: one for key, one in reduced_of(running).items() if key in solved.keys and rows[one[1]].min() >= 0}
         stream._solved = replace(solved, reduced=same, rows=rows)
     elif not stream.frozen and not stream._changed:
-        stream._keep(stream._solve(live))
+        stream._keep(stream._solve(running))
 
 
 def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers, d: int) -> None:
-    live = stream._live = Live(stream._family(), d)
+    running = stream._running = RunningSum(stream._family(), d)
     keys, aside = header["keys"], set(_keys(header, "aside", header["keys"]))
     n = len(keys)
     if not isinstance(header["ids"], list) or len(header["ids"]) != n:
@@ -229,13 +230,13 @@ def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Number
         ids = names_of(header["ids"][t], "ids")
         if len(ids) != sizes[t]:
             raise Unsound(f"cloud {key} has {len(ids)} ids and {sizes[t]} points")
-        numbers = live.numbers_of(list(ids))
+        numbers = running.numbers_of(list(ids))
         order = np.argsort(numbers)
         cloud = Cloud(key, numbers[order], points[t][order], weights[t][order], float(resolutions[t]))
         stream._require_sound(cloud, d)
         stream._order[key] = float(times[t])
         if key in aside:
             stream._aside[key] = cloud
-            live.keep_names(cloud)
+            running.keep_names(cloud)
         else:
-            live.add(key, cloud)
+            running.add(key, cloud)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from ..deformable import DeformableGPA, Warm
+from .._numerics.threads import one_blas_thread
 from ..errors import (
     InvalidObservations,
     InvalidSetting,
@@ -28,23 +28,27 @@ from ..errors import (
     NotFitted,
     NumericalFailure,
     TooLarge,
-    WeaklyTied,
+    WeaklyConnected,
 )
-from ..estimators import KernelGPA
-from ..frames import Array, finite_rows
-from ..live import Key, Live
-from ..names import Name, listed, refuse_repeats
-from ..observations import MOST_RATIO, MOST_WEIGHT, Cloud, Observations, cloud_of
-from ..registration import GPA, padded
-from ..rigid import mirrored_onto, pose_onto
-from ..scene import open_scene
-from ..threads import one_blas_thread
-from ..ties import require_tied, tied_groups
+from ..estimators.base import GPA, padded
+from ..estimators.deformable import DeformableGPA, WarmStart
+from ..estimators.models import KernelGPA
+from ..estimators.screening import screen
+from ..gauge.mirror import is_mirror_image
+from ..gauge.poses import pose_onto
+from ..observations.arrays import finite_rows
+from ..observations.checks import MOST_RATIO, MOST_WEIGHT
+from ..observations.cloud import Cloud, cloud_of
+from ..observations.collection import Observations
+from ..observations.connectivity import connected_groups, require_connected
+from ..observations.identifiers import listed, refuse_repeats
+from ..spectrum.running_sum import Key, RunningSum
+from ..typing import Array, Name
 from ..warps import AffineFamily
-from .known import Known
+from .known import StreamResults
 from .memory import require_memory
 from .motions import SURPRISING, Measured, checked, contradicted, measured_of, with_motions
-from .solved import Solved, determines_motion, moved_onto, reduced_of, refitted, with_lonely
+from .solved import StreamMap, determines_motion, moved_onto, reduced_of, refitted, with_lonely
 from .trust import pose_trust
 
 STILL = 1e-9  # of the map's size: motions below this are rounding
@@ -64,7 +68,7 @@ class Update:
     events: tuple[str, ...] = ()
 
 
-class StreamingGPA(Known):
+class StreamingGPA(StreamResults):
     """A registration of clouds that come and go.
 
     >>> from kernelgpa import StreamingGPA
@@ -115,20 +119,20 @@ class StreamingGPA(Known):
         names = listed(ids)
         refuse_repeats(names, f"cloud {key}: landmark id")
         cloud = cloud_of(points, names, key, weights)
-        live = self._live or Live(self._family(), cloud.points.shape[1])
+        running = self._running or RunningSum(self._family(), cloud.points.shape[1])
         when = self.time_of(time)
         given = [measured] if isinstance(measured, Measured) else measured
         if not isinstance(given, Sequence) or not all(isinstance(one, Measured) for one in given):
             raise InvalidObservations(f"measured is {measured!r}; expected Measured(...), or a list of them")
-        motions = [checked(one, live.dimension, self._order) for one in given]
+        motions = [checked(one, running.dimension, self._order) for one in given]
         leaving = self._leaving()
         if not self.frozen:
-            require_memory(live, [names[i] for i in cloud.seen], leaving)
-        self._require_sound(cloud, live.dimension)
-        self._live, self._next = live, key + 1
+            require_memory(running, [names[i] for i in cloud.seen], leaving)
+        self._require_sound(cloud, running.dimension)
+        self._running, self._next = running, key + 1
         for old in leaving:
             self._remove(old)
-        numbers = live.numbers_of([names[i] for i in cloud.seen])
+        numbers = running.numbers_of([names[i] for i in cloud.seen])
         order = np.argsort(numbers)
         cloud = replace(cloud, seen=numbers[order], points=cloud.points[order], weights=cloud.weights[order])
         self._order[key] = when
@@ -136,9 +140,9 @@ class StreamingGPA(Known):
             self._measured[key] = motions
         if self.frozen or self._is_mirrored(cloud):
             self._aside[key] = cloud
-            live.keep_names(cloud)
+            running.keep_names(cloud)
         else:
-            live.add(key, cloud)
+            running.add(key, cloud)
             self._changed = True
         if self.automatic:
             self._try_update()
@@ -157,11 +161,11 @@ class StreamingGPA(Known):
             self._try_update()
 
     def _remove(self, key: Key) -> None:
-        live = self._living()
+        running = self._living()
         if key in self._aside:
-            live.release_names(self._aside.pop(key))
+            running.release_names(self._aside.pop(key))
         else:
-            live.drop(key)
+            running.drop(key)
             self._changed = True
         self._mirrored.discard(key)
         self._measured.pop(key, None)
@@ -200,23 +204,24 @@ class StreamingGPA(Known):
 
     def update(self) -> Update:
         """Solve for the clouds that are here; the old results stay where that cannot be done."""
-        live = self._living()
+        running = self._living()
         if self.frozen or (not self._changed and self._solved is not None):
-            return Update(len(live.keys), len(self._places), 0.0)
-        require_memory(live)
+            return Update(len(running.keys), len(self._places), 0.0)
+        require_memory(running)
         try:
             with one_blas_thread():
-                solved = self._solve(live)
+                solved = self._solve(running)
         except MemoryError as problem:
-            live.forget_sum()  # half done; the next update makes it again
+            running.forget_sum()  # half done; the next update makes it again
             raise TooLarge(
-                f"the memory was used up by an update of {len(live.members)} clouds and {len(live.names)} landmarks; "
+                f"the memory was used up by an update of {len(running.members)} clouds and {len(running.names)} "
+                "landmarks; "
                 "use fewer landmarks per frame or a smaller window"
             ) from problem
         except KernelGPAError:
             raise
         except BaseException:  # interrupted, perhaps with a cloud half in the sum
-            live.forget_sum()
+            running.forget_sum()
             raise
         moved, events = self._keep(solved)
         events += self._refine_poses()
@@ -229,110 +234,111 @@ class StreamingGPA(Known):
         except KernelGPAError:  # not yet enough, or clouds that nothing ties as yet: update() says it
             return None
 
-    def _solve(self, live: Live) -> Solved:
+    def _solve(self, running: RunningSum) -> StreamMap:
         """The map of all clouds that are tied; of several groups that of the map that is there, the others wait."""
         self._loose = set()
-        if len(self._mirrored) > len(live.members):  # the others may be the mirror images
+        if len(self._mirrored) > len(running.members):  # the others may be the mirror images
             self._take_back(self._mirrored)
             self._mirrored, self._solved = set(), None
         while True:
-            live.settle(self._loose)
-            if len(live.keys) < 2:
+            running.settle(self._loose)
+            if len(running.keys) < 2:
                 raise InvalidObservations(
-                    f"{len(live.keys)} clouds share landmarks as yet, {len(live.waiting)} wait; at least 2 are needed"
+                    f"{len(running.keys)} clouds share landmarks as yet, {len(running.waiting)} wait; at least 2 are "
+                    "needed"
                 )
             try:
-                start = self._start(live)
-                if len(live.keys) < 2:
+                start = self._start(running)
+                if len(running.keys) < 2:
                     raise InvalidObservations("only one cloud is left once mirror images are taken out")
-                return self._solve_sum(live, start) if self.incremental else refitted(self.estimator, live)
-            except WeaklyTied:
+                return self._solve_sum(running, start) if self.incremental else refitted(self.estimator, running)
+            except WeaklyConnected:
                 if self._solved is None:
                     raise
-                self._loose |= self._not_of_the_map(live)
+                self._loose |= self._not_of_the_map(running)
 
-    def _not_of_the_map(self, live: Live) -> set[Key]:
+    def _not_of_the_map(self, running: RunningSum) -> set[Key]:
         """All clouds but those of the group that shares most landmarks with the map."""
-        keys = sorted(live.keys)
-        groups = [{keys[t] for t in group.members} for group in tied_groups(live.batch())]
+        keys = sorted(running.keys)
+        groups = [{keys[t] for t in group.members} for group in connected_groups(running.batch())]
 
         def shared(group: set[Key]) -> int:
-            names = {live.names[number] for key in group for number in live.members[key].cloud.seen.tolist()}
+            names = {running.names[number] for key in group for number in running.members[key].cloud.seen.tolist()}
             return sum(name in self._places for name in names)
 
         return set(keys) - groups[int(np.argmax([shared(group) for group in groups]))]
 
-    def _solve_sum(self, live: Live, start: Array) -> Solved:
-        core, form = live.arrays(), live.form()
+    def _solve_sum(self, running: RunningSum, start: Array) -> StreamMap:
+        core, cost = running.arrays(), running.cost()
         try:
-            warm = None if self._solved is None else Warm(self._near(live))
-            solution = self._bending().solve(core, form, start, warm=warm)
+            warm = None if self._solved is None else WarmStart(self._near(running))
+            solution = self._bending().solve(core, cost, start, warm=warm)
         except (NumericalFailure, np.linalg.LinAlgError) as problem:
-            require_tied(live.batch())
+            require_connected(running.batch())
             raise NumericalFailure(str(problem)) from problem
         spectrum = solution.spectrum
         if spectrum is None:
             raise NumericalFailure("the solve gave no spectrum")
         if spectrum.values[0] < NO_TIE * spectrum.top:  # clouds that come apart cost nothing
-            require_tied(live.batch())
+            require_connected(running.batch())
         gauge = solution.gauge
         if spectrum.space is not None:
-            self._space = np.zeros((len(live.names), spectrum.space.shape[1]))
-            self._space[live.numbers] = spectrum.space
-        solved = Solved(
-            list(live.landmarks),
+            self._space = np.zeros((len(running.names), spectrum.space.shape[1]))
+            self._space[running.numbers] = spectrum.space
+        solved = StreamMap(
+            list(running.landmarks),
             gauge.map,
-            live.keys,
+            running.keys,
             gauge.rotations,
             gauge.translations,
             gauge.scales,
-            padded(spectrum.values, live.dimension + 1),
-            reduced=reduced_of(live),
-            rows=live.places.copy(),
+            padded(spectrum.values, running.dimension + 1),
+            reduced=reduced_of(running),
+            rows=running.places.copy(),
         )
-        return with_lonely(solved, live)
+        return with_lonely(solved, running)
 
-    def _near(self, live: Live) -> Array:  # (m, ...)
+    def _near(self, running: RunningSum) -> Array:  # (m, ...)
         """Vectors near the bottom of the spectrum: the last ones; landmarks that are new have any value."""
-        numbers = np.array(live.numbers)
+        numbers = np.array(running.numbers)
         known = numbers < len(self._space)
         near = np.zeros((len(numbers), self._space.shape[1]))
         near[known] = self._space[numbers[known]]
         return near
 
-    def _start(self, live: Live) -> Array:  # (n, d, d)
+    def _start(self, running: RunningSum) -> Array:  # (n, d, d)
         """Rotations to begin from: the last ones; new clouds are laid onto the map."""
         if self._solved is not None:
             known = dict(zip(self._solved.keys, self._solved.rotations, strict=True))
-            rotations = [known[key] if key in known else self._laid(live, key) for key in live.keys]
+            rotations = [known[key] if key in known else self._laid(running, key) for key in running.keys]
             if all(one is not None for one in rotations):
                 return np.array(rotations)
-        scene, keys = open_scene(live.batch()), sorted(live.keys)
-        self._mirrored |= {keys[t] for t in scene.mirrored}
-        keys = [keys[t] for t in scene.part]
-        for key in list(self._mirrored & set(live.keys)):
-            cloud = live.members[key].cloud
+        problem, keys = screen(running.batch()), sorted(running.keys)
+        self._mirrored |= {keys[t] for t in problem.mirrored}
+        keys = [keys[t] for t in problem.part]
+        for key in list(self._mirrored & set(running.keys)):
+            cloud = running.members[key].cloud
             self._aside[key] = cloud
-            live.keep_names(cloud)
-            live.drop(key)
-        live.settle()
-        found = dict(zip(keys, scene.start.gauge.rotations, strict=True))
-        return np.array([found[key] for key in live.keys])
+            running.keep_names(cloud)
+            running.drop(key)
+        running.settle()
+        found = dict(zip(keys, problem.initial.gauge.rotations, strict=True))
+        return np.array([found[key] for key in running.keys])
 
-    def _laid(self, live: Live, key: Key) -> Array | None:
-        found = self._shared_with_map(live.members[key].cloud)
+    def _laid(self, running: RunningSum, key: Key) -> Array | None:
+        found = self._shared_with_map(running.members[key].cloud)
         if found is None:
             return None
         return pose_onto(*found)[0]
 
     def _is_mirrored(self, cloud: Cloud) -> bool:
         found = self._shared_with_map(cloud)
-        if found is None or not mirrored_onto(*found):
+        if found is None or not is_mirror_image(*found):
             return False
         self._mirrored.add(cloud.name)  # type: ignore[arg-type]
         return True
 
-    def _keep(self, solved: Solved) -> tuple[float, tuple[str, ...]]:
+    def _keep(self, solved: StreamMap) -> tuple[float, tuple[str, ...]]:
         """The new map, moved rigidly onto the old one at the landmarks that both have."""
         moved, events = np.nan, list[str]()
         if self._solved is not None:
@@ -377,11 +383,11 @@ class StreamingGPA(Known):
         return self.update()
 
     def _take_back(self, keys: set[Key]) -> None:
-        live = self._living()
+        running = self._living()
         for key in keys:
             cloud = self._aside.pop(key)
-            live.add(key, cloud)
-            live.release_names(cloud)
+            running.add(key, cloud)
+            running.release_names(cloud)
             self._warps.pop(key, None)
 
     @property
@@ -401,21 +407,21 @@ class StreamingGPA(Known):
 
         Returned is what is told of motions that contradict the clouds for the first time.
         """
-        solved, live = self._require_solved(), self._living()
+        solved, running = self._require_solved(), self._living()
         pairs = measured_of(self._measured, solved)
         known, self._deviations = self._deviations, {}
         if not pairs:
             return ()
-        trust = np.array([pose_trust(*self._in_map(live, key)) for key in solved.keys])
+        trust = np.array([pose_trust(*self._in_map(running, key)) for key in solved.keys])
         self._solved, self._deviations = with_motions(solved, pairs, trust)
         new = {pair: off for pair, off in self._deviations.items() if known.get(pair, 0.0) <= SURPRISING}
         return tuple(finding.found for finding in contradicted(new))
 
-    def _in_map(self, live: Live, key: Key) -> tuple[Cloud, Array]:
-        used = live.members[key].used
+    def _in_map(self, running: RunningSum, key: Key) -> tuple[Cloud, Array]:
+        used = running.members[key].used
         if used is None:
             raise NotFitted(f"cloud {key} does not take part")
-        rows = [self._places[live.names[number]] for number in used.seen.tolist()]
+        rows = [self._places[running.names[number]] for number in used.seen.tolist()]
         return used, self._require_solved().map[rows]
 
     # -- checkpoints --

@@ -21,8 +21,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from ..errors import FormatError
-from ..frames import Array, finite_rows
 from ..io.base import is_unicode, shortened
+from ..observations.arrays import finite_rows
+from ..typing import Array
 from .motions import TRACKER, Measured
 
 FrameName = int | str

@@ -7,34 +7,35 @@ from numbers import Integral
 import numpy as np
 import numpy.typing as npt
 
-from ..deformable import DeformableGPA
-from ..diagnosis import Finding
 from ..errors import InvalidObservations, NotFitted
-from ..frames import Array, finite_rows
-from ..live import Key, Live
-from ..names import Name, in_order
-from ..observations import Cloud
-from ..registration import GPA
-from ..rigid import pose_onto
+from ..estimators.base import GPA
+from ..estimators.deformable import DeformableGPA
+from ..gauge.poses import pose_onto
+from ..observations.arrays import finite_rows
+from ..observations.cloud import Cloud
+from ..observations.identifiers import in_order
+from ..spectrum.running_sum import Key, RunningSum
+from ..trust.diagnosis import Finding
+from ..typing import Array, Name
 from ..warps import Warp, reduce
 from ..warps.affine import affine_warp
 from ..warps.inverse import inverse
 from .motions import Deviations, contradicted
-from .solved import Solved
+from .solved import StreamMap
 
 
-class Known:
+class StreamResults:
     """The results of the last update, and of clouds that had no say in it."""
 
     estimator: GPA
 
     def __init__(self) -> None:
-        self._live: Live | None = None
+        self._running: RunningSum | None = None
         self._aside: dict[Key, Cloud] = {}  # over numbers: mirror images, and what came while frozen
         self._order: dict[Key, float] = {}  # times of all clouds
         self._mirrored: set[Key] = set()
         self._deviations: Deviations = {}
-        self._solved: Solved | None = None
+        self._solved: StreamMap | None = None
         self._places: dict[Name, int] = {}
         self._warps: dict[Key, Warp] = {}
 
@@ -79,7 +80,7 @@ class Known:
     @property
     def waiting_(self) -> list[Key]:
         """Clouds that share too few landmarks with the others as yet."""
-        return [] if self._live is None else self._live.waiting
+        return [] if self._running is None else self._running.waiting
 
     @property
     def mirrored_(self) -> list[Key]:
@@ -87,15 +88,15 @@ class Known:
 
     def pose(self, key: Key) -> tuple[Array, Array]:
         """R and t with R p + t near the map; NaN for a cloud that waits."""
-        solved, live = self._require_solved(), self._living()
+        solved, running = self._require_solved(), self._living()
         self._require_key(key)
         if key in solved.keys:
             at = solved.keys.index(key)
             return solved.rotations[at], solved.translations[at]
-        cloud = self._aside[key] if key in self._aside else live.members[key].cloud
+        cloud = self._aside[key] if key in self._aside else running.members[key].cloud
         found = self._shared_with_map(cloud)
         if found is None:
-            return np.full((live.dimension,) * 2, np.nan), np.full(live.dimension, np.nan)
+            return np.full((running.dimension,) * 2, np.nan), np.full(running.dimension, np.nan)
         return pose_onto(*found)
 
     def transform(self, points: npt.ArrayLike, cloud: Key) -> Array:  # (k, d) -> (k, d)
@@ -115,23 +116,23 @@ class Known:
         return found
 
     def _warp_or_none(self, key: Key) -> Warp | None:
-        solved, live = self._require_solved(), self._living()
+        solved, running = self._require_solved(), self._living()
         self._require_key(key)
         if key not in self._warps:
             if key in solved.reduced:
                 self._warps[key] = solved.fitted(key)
             else:
-                cloud = self._aside[key] if key in self._aside else live.members[key].cloud
+                cloud = self._aside[key] if key in self._aside else running.members[key].cloud
                 found = self._shared_with_map(cloud)
                 if found is None:
                     return None
-                self._warps[key] = self._laid_onto(live, *found)
+                self._warps[key] = self._laid_onto(running, *found)
         return self._warps[key]
 
-    def _laid_onto(self, live: Live, cloud: Cloud, places: Array) -> Warp:
+    def _laid_onto(self, running: RunningSum, cloud: Cloud, places: Array) -> Warp:
         """The warp of a cloud that has no say in the map."""
         if isinstance(self.estimator, DeformableGPA):
-            return reduce(live.family, cloud).fits([places])[0]
+            return reduce(running.family, cloud).fit_all([places])[0]
         return affine_warp(cloud, *pose_onto(cloud, places))
 
     # -- what may be wrong --
@@ -144,7 +145,7 @@ class Known:
                 f"{len(self.waiting_)} clouds share too few landmarks with the others, the first is {self.waiting_[0]}"
             )
             findings.append(Finding("waiting", 0.3, found, "they take part as soon as they share enough, or drop them"))
-        for key, why in (self._live.failures if self._live is not None else {}).items():
+        for key, why in (self._running.failures if self._running is not None else {}).items():
             findings.append(Finding("cloud left out", 0.5, f"cloud {key} cannot be reduced: {why}", "drop it"))
         if self._mirrored:
             found = f"{len(self._mirrored)} clouds are mirror images of the others, the first is {min(self._mirrored)}"
@@ -155,23 +156,23 @@ class Known:
 
     def _shared_with_map(self, cloud: Cloud) -> tuple[Cloud, Array] | None:
         """The landmarks of a cloud that the map has, and where."""
-        live = self._living()
-        rows = np.array([self._places.get(live.names[number], -1) for number in cloud.seen.tolist()])
+        running = self._living()
+        rows = np.array([self._places.get(running.names[number], -1) for number in cloud.seen.tolist()])
         if self._solved is None or np.sum(rows >= 0) <= cloud.points.shape[1]:
             return None
-        part = cloud.only(rows >= 0, np.arange(len(live.names)))
+        part = cloud.only(rows >= 0, np.arange(len(running.names)))
         places = self._solved.map[rows[rows >= 0]]
         known = finite_rows(places)
         if np.sum(known) <= cloud.points.shape[1]:
             return None
-        return part.only(known, np.arange(len(live.names))), places[known]
+        return part.only(known, np.arange(len(running.names))), places[known]
 
-    def _living(self) -> Live:
-        if self._live is None:
+    def _living(self) -> RunningSum:
+        if self._running is None:
             raise NotFitted("no cloud was added as yet; call add(points, ids)")
-        return self._live
+        return self._running
 
-    def _require_solved(self) -> Solved:
+    def _require_solved(self) -> StreamMap:
         if self._solved is None:
             raise NotFitted("there is no map as yet; call update() once two clouds share landmarks")
         return self._solved

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..diagnosis import Finding
 from ..errors import InvalidObservations
-from ..frames import Array
-from ..live import Key
-from ..posegraph import Motion, deviations, refined
-from ..rotations import nearest
-from .solved import Solved
+from ..gauge.pose_graph import Motion, deviations, refined
+from ..gauge.rotations import nearest
+from ..spectrum.running_sum import Key
+from ..trust.diagnosis import Finding
+from ..typing import Array
+from .solved import StreamMap
 
 TRACKER = "tracker"  # the source of poses that are measured in the frame of a tracker
 FINEST = 1e-12  # accuracy: beyond it nothing can be weighed against a motion
@@ -62,14 +62,16 @@ def checked(one: Measured, d: int, keys: Container[Key]) -> Measured:
     return Measured(rotation, translation, accuracy, degrees, source)
 
 
-def measured_of(measured: Mapping[Key, Sequence[Measured]], solved: Solved) -> list[tuple[Key, Measured]]:
+def measured_of(measured: Mapping[Key, Sequence[Measured]], solved: StreamMap) -> list[tuple[Key, Measured]]:
     """The motions between clouds that take part."""
     here = set(solved.keys)
     pairs = [(key, one) for key, several in measured.items() if key in here for one in several]
     return [(key, one) for key, one in pairs if one.source == TRACKER or one.source in here]
 
 
-def with_motions(solved: Solved, pairs: Sequence[tuple[Key, Measured]], trust: Array) -> tuple[Solved, Deviations]:
+def with_motions(
+    solved: StreamMap, pairs: Sequence[tuple[Key, Measured]], trust: Array
+) -> tuple[StreamMap, Deviations]:
     """The poses that answer to the clouds and to the motions, and how far each motion is off.
 
     Motions that contradict the clouds by much more than either leaves open are not heeded: one of them would spoil all.

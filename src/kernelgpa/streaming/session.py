@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidObservations, KernelGPAError, KernelGPAWarning, NotFitted
-from ..frames import Array
 from ..io.checked import Unsound, is_whole, number
 from ..io.poses import tum_row
-from ..live import Key
+from ..spectrum.running_sum import Key
+from ..typing import Array
 from .estimator import StreamingGPA
 from .frames import Drop, Frame, FrameName
 from .motions import Measured

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sklearn.base import clone
 
-from ..frames import Array, IndexArray
-from ..live import Key, Live
-from ..names import Name
-from ..registration import GPA
-from ..rotations import motion_onto
+from ..estimators.base import GPA
+from ..gauge.rotations import motion_onto
+from ..spectrum.running_sum import Key, RunningSum
+from ..typing import Array, IndexArray, Name
 from ..warps import ReducedCloud, Warp
 
 
 @dataclass(frozen=True)
-class Solved:
+class StreamMap:
     """A map in its own frame, as a batch fit delivers it."""
 
     landmarks: list[Name]
@@ -33,10 +32,10 @@ class Solved:
     def fitted(self, key: Key) -> Warp:
         """The warp of a cloud that is in the sum."""
         reduced, numbers = self.reduced[key]
-        return reduced.fits([self.map[self.rows[numbers]]])[0]
+        return reduced.fit_all([self.map[self.rows[numbers]]])[0]
 
 
-def moved_onto(solved: Solved, new: Array, old: Array) -> tuple[Solved, float]:
+def moved_onto(solved: StreamMap, new: Array, old: Array) -> tuple[StreamMap, float]:
     """A map and its poses after the rigid motion that brings some landmarks nearest to where they were."""
     turn, shift = motion_onto(new, old)
     moved = replace(
@@ -58,33 +57,33 @@ def determines_motion(points: Array) -> bool:  # (k, d)
     return bool(spread[d - 2] > 1e-6 * spread[0] > 0)
 
 
-def reduced_of(live: Live) -> dict[Key, tuple[ReducedCloud, IndexArray]]:
+def reduced_of(running: RunningSum) -> dict[Key, tuple[ReducedCloud, IndexArray]]:
     """The clouds as they are in the sum, so that their warps belong to its map whatever comes after."""
-    members = ((key, live.members[key]) for key in live.keys)
+    members = ((key, running.members[key]) for key in running.keys)
     return {
         key: (one.reduced, one.used.seen) for key, one in members if one.reduced is not None and one.used is not None
     }
 
 
-def with_lonely(solved: Solved, live: Live) -> Solved:
+def with_lonely(solved: StreamMap, running: RunningSum) -> StreamMap:
     """Landmarks that one cloud alone saw are where its warp takes them."""
     names, places, warps = list(solved.landmarks), [solved.map], dict(solved.warps)
     for key in solved.keys:
-        member = live.members[key]
+        member = running.members[key]
         used, reduced = member.used, member.reduced
         if used is None or reduced is None or len(used.seen) == len(member.cloud.seen):
             continue
         alone = ~np.isin(member.cloud.seen, used.seen)
-        warps[key] = reduced.fits([solved.map[live.places_of(key)]])[0]
+        warps[key] = reduced.fit_all([solved.map[running.places_of(key)]])[0]
         places.append(warps[key](member.cloud.points[alone]))
-        names += [live.names[number] for number in member.cloud.seen[alone].tolist()]
+        names += [running.names[number] for number in member.cloud.seen[alone].tolist()]
     return replace(solved, landmarks=names, map=np.concatenate(places), warps=warps)
 
 
-def refitted(estimator: GPA, live: Live) -> Solved:
+def refitted(estimator: GPA, running: RunningSum) -> StreamMap:
     """The batch fit itself, where there is no sum to be kept."""
-    gpa, keys = clone(estimator).fit(live.batch()), tuple(sorted(live.keys))
-    return Solved(
+    gpa, keys = clone(estimator).fit(running.batch()), tuple(sorted(running.keys))
+    return StreamMap(
         list(gpa.observations_.landmarks),
         gpa.map_,
         keys,

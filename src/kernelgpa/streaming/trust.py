@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..frames import Array
-from ..observations import Cloud
-from ..rigid import jackknife_covariance, jackknifed_poses, pose_onto
-from ..rotations import rotation_vector
+from ..gauge.poses import jackknife_covariance, jackknifed_poses, pose_onto
+from ..gauge.rotations import rotation_vector
+from ..observations.cloud import Cloud
+from ..typing import Array
 
 REGIONS = 8
 LEAST = 1e-6  # of the cloud's size, and radians: no pose is known better

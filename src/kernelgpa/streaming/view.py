@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..frames import Array, finite_rows
+from ..observations.arrays import finite_rows
+from ..typing import Array
 
 if TYPE_CHECKING:
     from .session import Session

@@ -1,16 +1,17 @@
 """One cloud: families of warps, and what is left of the cost once a warp is eliminated."""
 
 from .affine import AffineFamily
-from .base import Factor, Family, KernelPart, PreparedCloud, ReducedCloud, Warp, reduce
-from .kernel import KernelFamily
-from .thinplate import ThinPlateFamily
+from .kernel_warps import KernelFamily
+from .protocols import Family, LowRankFactor, PreparedCloud, ReducedCloud, reduce
+from .thin_plate import ThinPlateFamily
+from .warp import KernelPart, Warp
 
 __all__ = [
     "AffineFamily",
-    "Factor",
     "Family",
     "KernelFamily",
     "KernelPart",
+    "LowRankFactor",
     "PreparedCloud",
     "ReducedCloud",
     "ThinPlateFamily",

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..frames import Array
-from ..observations import Cloud
-from .base import Warp
-from .thin import PreparedThin
+from ..observations.cloud import Cloud
+from ..typing import Array
+from .low_rank import PreparedThin
+from .warp import Warp
 
 
 @dataclass(frozen=True)

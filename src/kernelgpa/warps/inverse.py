@@ -18,8 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..frames import Array, BoolArray, farthest_points, finite_rows
-from .base import Warp
+from ..observations.arrays import finite_rows
+from ..observations.sampling import farthest_points
+from ..typing import Array, BoolArray
+from .warp import Warp
 
 STEPS = 50
 HALVINGS = 12

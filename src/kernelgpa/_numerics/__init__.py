@@ -1,0 +1,1 @@
+"""Services below the algorithm: BLAS threads, LAPACK, memory, sparse factorisations, progress bars."""

@@ -1,0 +1,10 @@
+"""RigidGPA, AffineGPA, TPSGPA and KernelGPA: what users construct, and ``fit``.
+
+In:   whatever the user calls point clouds.
+Out:  a fitted estimator: map, poses, warps, residuals.
+``fit`` calls the other packages in the order of the algorithm: screen, reduce, sum, spectrum, gauge, reweight.
+"""
+
+from .models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+
+__all__ = ["TPSGPA", "AffineGPA", "KernelGPA", "RigidGPA"]

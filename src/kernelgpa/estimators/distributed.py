@@ -1,0 +1,316 @@
+"""Many clouds on many machines, by Dask (the extra ``distributed``).
+
+The clouds are read on the workers, in batches.  One worker brings their points together, finds what takes part and
+where to begin; then every batch is reduced where it lies, and the sums of the batches' forms are added in a tree:
+
+    sources -> batches of clouds -> scene -> forms of batches -> sums of two, of four, ... -> map and poses -> warps
+
+Neither the clouds nor the sums pass through the client.  Whatever a lost worker held is computed again by the
+others; every step is a plain function of the one before, so the result is the same.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._numerics.threads import one_blas_thread
+from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge
+from ..observations.collection import Observations
+from ..spectrum.forecast import available_memory
+from ..spectrum.operators import DenseCost, total_cost
+from ..typing import Array, Name
+from ..warps import ReducedCloud, Warp
+from .base import Solution, results
+from .deformable import DeformableGPA
+from .screening import Problem, screen
+
+BATCH = 50  # clouds that are read and reduced by one task
+PATIENCE = 10.0  # seconds without a worker
+POLL = 1.0  # seconds between two looks at whether there are workers
+CLOSED = "the client or its cluster is closed; make a new Client, and fit again"
+SUMS = 4  # matrices of that size alive at one time on a worker
+
+Source = Callable[[], tuple[npt.ArrayLike, Iterable[Name]]] | tuple[npt.ArrayLike, Iterable[Name]]
+
+
+@dataclass(frozen=True)
+class DistributedFit:
+    """A registration whose warps stay on the workers."""
+
+    map_: Array  # (m, d)
+    scales_: Array  # (d,)
+    eigenvalues_: Array  # (d + 1,)
+    landmarks_: tuple[Name, ...]  # in the order of map_
+    mirrored_: list[int]  # clouds left out of the map
+    _client: Any
+    _fitted: Any  # future of everything but the warps
+    _warps: Sequence[Any]  # futures, one a batch
+    _batch: int  # clouds in one
+    _timeout: float = PATIENCE  # seconds without a worker
+
+    def poses(self) -> tuple[Array, Array]:
+        """rotations_ (n, d, d) and translations_ (n, d)."""
+        rotations, translations = self._result(_poses, self._fitted)
+        return rotations, translations
+
+    def transform(self, points: npt.ArrayLike, cloud: int) -> Array:  # (k, d) -> (k, d)
+        """Points of the cloud at an index, taken into the map by the worker that holds its warp."""
+        count = self._result(_count, self._fitted)
+        if not isinstance(cloud, Integral) or isinstance(cloud, bool) or not 0 <= cloud < count:
+            raise InvalidSetting(f"cloud is {cloud!r}; there are {count}, numbered from 0")
+        batch, place = divmod(int(cloud), self._batch)
+        return np.asarray(self._result(_transformed, self._warps[batch], place, points))
+
+    def _result(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        with _connected(self._client):
+            return _result(self._client, _submit(self._client, function, *arguments), self._timeout)
+
+
+def fit(
+    estimator: DeformableGPA,
+    client: Any,  # distributed.Client
+    sources: Sequence[Source],
+    timeout: float = PATIENCE,
+) -> DistributedFit:
+    """Register clouds on the workers of a Dask client.
+
+    sources : for each cloud a function without arguments that reads it on a worker and returns (points, ids), such as
+        ``functools.partial(read, path)``; or such a pair itself.
+    timeout : seconds that the cluster may be without a worker, at the start or later; then the error is Disconnected.
+
+    Batches of up to 50 clouds are read and reduced side by side.  The sums are dense, m x m for m landmarks, so this is
+    for many clouds rather than for many landmarks.  Robust fitting is not for this path.  Warnings of the workers are
+    given again here.
+    """
+    if not isinstance(estimator, DeformableGPA) or estimator.robust is not None:
+        raise InvalidSetting("distributed.fit takes AffineGPA, TPSGPA or KernelGPA with robust=None")
+    estimator.check_settings()
+    if not isinstance(sources, Sequence) or len(sources) < 2:
+        raise InvalidObservations(
+            "sources: expected a list with a function or a (points, ids) pair for each of 2 clouds or more"
+        )
+    workers = _require_workers(client, timeout)
+    with _connected(client):
+        return _fit(estimator, client, sources, workers, timeout)
+
+
+def _fit(
+    estimator: DeformableGPA, client: Any, sources: Sequence[Source], workers: int, timeout: float
+) -> DistributedFit:
+    batch = min(BATCH, -(-len(sources) // (2 * workers)))  # a few clouds are spread too
+    firsts = range(0, len(sources), batch)
+    read = [_submit(client, _read, list(sources[first : first + batch]), first) for first in firsts]
+    opened = _submit(client, _scene, read)
+    problem = _submit(client, _value, opened)
+    sums = [_submit(client, _form, estimator, problem, first, batch) for first in firsts]
+    while len(sums) > 1:
+        pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
+        sums = [_submit(client, _added, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    solved = _submit(client, _solved, estimator, problem, sums[0])
+    solution = _submit(client, _value, solved)
+    warps = [_submit(client, _warps, estimator, problem, solution, first, batch) for first in firsts]
+    fitted = _submit(client, _fitted, problem, solution, warps)
+    places, scales, values, landmarks, mirrored = _result(client, _submit(client, _told, fitted), timeout)
+    for one in (opened, solved):
+        for message in _result(client, _submit(client, _messages, one), timeout):
+            warnings.warn(message, KernelGPAWarning, stacklevel=3)
+    return DistributedFit(places, scales, values, landmarks, mirrored, client, fitted, warps, batch, timeout)
+
+
+# -- the cluster --
+
+
+def _require_workers(client: Any, timeout: float) -> int:
+    """How many workers there are, once there is one; an error if it is no client, closed, or without workers."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InvalidSetting("dask.distributed is not installed; pip install 'kernelgpa[distributed]'") from None
+    if not isinstance(client, Client):
+        raise InvalidSetting(f"client is {client!r}; expected a dask.distributed.Client, such as Client(cluster)")
+    if client.asynchronous:
+        raise InvalidSetting("client is asynchronous; expected one made with asynchronous=False")
+    if not isinstance(timeout, Real) or isinstance(timeout, bool) or not 0 <= timeout < np.inf:
+        raise InvalidSetting(f"timeout is {timeout!r}; expected a number of seconds")
+    until = time.monotonic() + timeout
+    with _connected(client):
+        while not (workers := len(client.nthreads())):
+            if time.monotonic() >= until:
+                raise Disconnected(_without_workers(timeout))
+            time.sleep(0.1)
+    return workers
+
+
+def _without_workers(timeout: float) -> str:
+    return (
+        f"the cluster has had no worker for {timeout:g} s; start workers, for example with cluster.scale(2), or "
+        "raise timeout"
+    )
+
+
+def _result(client: Any, future: Any, timeout: float) -> Any:
+    """What a future comes to; an error once the cluster has been without a worker for so many seconds."""
+    since = None
+    while True:
+        try:
+            return future.result(timeout=POLL)
+        except TimeoutError:
+            if future.done():  # the task itself ran out of time
+                return future.result()
+        if len(client.nthreads()):
+            since = None
+            continue
+        since = since or time.monotonic()
+        if time.monotonic() - since > timeout:
+            raise Disconnected(_without_workers(timeout))
+
+
+@contextmanager
+def _connected(client: Any) -> Iterator[None]:
+    """Whatever a cluster that is closed makes of a call becomes one error, and workers that died another."""
+    try:
+        if client.status != "running":
+            raise Disconnected(CLOSED)
+        yield
+    except KernelGPAError:
+        raise
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":  # of dask.distributed, which is an extra
+            raise TooLarge(
+                f"workers died again and again at the same task, usually for want of memory ({error}); use fewer "
+                "landmarks, or workers with more memory"
+            ) from error
+        if client.status != "running" or isinstance(error, CancelledError):
+            raise Disconnected(CLOSED) from error
+        if type(error).__module__.split(".")[0] == "distributed" or isinstance(error, OSError):
+            raise Disconnected(
+                f"the cluster failed ({type(error).__name__}: {error}); look at the logs of its workers and fit again"
+            ) from error
+        raise
+
+
+def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return client.submit(function, *arguments, pure=False)
+    except TypeError as error:
+        raise InvalidSetting(
+            f"a source or the estimator cannot be sent to the workers ({error}); give functions of a module, such as "
+            "functools.partial(read, path)"
+        ) from error
+
+
+# -- what runs on the workers --
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A result, and the warnings on the way to it."""
+
+    value: Any
+    messages: list[str]
+
+
+def _recorded(function: Callable[[], Any]) -> Recorded:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", KernelGPAWarning)
+        value = function()
+    return Recorded(value, [str(one.message) for one in caught if issubclass(one.category, KernelGPAWarning)])
+
+
+def _value(recorded: Recorded) -> Any:
+    return recorded.value
+
+
+def _messages(recorded: Recorded) -> list[str]:
+    return recorded.messages
+
+
+def _read(sources: Sequence[Source], first: int) -> list[tuple[Any, Any]]:
+    pairs = []
+    for i, source in enumerate(sources, start=first):
+        try:
+            pair = source() if callable(source) else source
+        except Exception as error:  # whatever a stranger's function raises
+            raise InvalidObservations(f"source {i}: it cannot be read ({type(error).__name__}: {error})") from error
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise InvalidObservations(f"source {i}: found {type(pair).__name__}; expected a pair (points, ids)")
+        pairs.append((pair[0], pair[1]))
+    return pairs
+
+
+def _scene(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
+    observations = Observations.from_clouds([pair for batch in batches for pair in batch])
+    m = len(observations.landmarks)
+    needed, free = SUMS * 8 * m**2, available_memory()
+    if needed > free:
+        raise TooLarge(
+            f"sums of {m} x {m} take {needed / 1e9:.2f} GB of {free / 1e9:.2f} GB free on a worker; use fewer landmarks"
+        )
+    with one_blas_thread():
+        return _recorded(lambda: screen(observations))
+
+
+def _reduced(estimator: DeformableGPA, problem: Problem, first: int, batch: int) -> list[ReducedCloud]:
+    family = estimator.family()
+    clouds = problem.restricted.clouds[first : first + batch]
+    return [family.prepare(cloud).reduce(family.smoothing, cloud.weights) for cloud in clouds]
+
+
+def _form(estimator: DeformableGPA, problem: Problem, first: int, batch: int) -> Array:  # (m, m)
+    """The sum over the clouds of a batch that take part."""
+    with one_blas_thread():
+        reduced = _reduced(estimator, problem, first, batch)
+        part = [one for t, one in enumerate(reduced, start=first) if t in set(problem.part.tolist())]
+        cost = total_cost(part, len(problem.landmarks))
+        return cost.matrix if isinstance(cost, DenseCost) else cost.apply(np.eye(len(problem.landmarks)))
+
+
+def _added(first: Array, second: Array) -> Array:
+    return first + second
+
+
+def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> Recorded:
+    def solve() -> Solution:
+        estimator.warn_if_weakly_connected(problem)
+        return estimator.solve(problem.core.stacked, DenseCost(total), problem.initial.gauge.rotations)
+
+    with one_blas_thread():
+        return _recorded(solve)
+
+
+def _warps(estimator: DeformableGPA, problem: Problem, solution: Solution, first: int, batch: int) -> list[Warp]:
+    with one_blas_thread():
+        places = solution.gauge.map
+        return [one.fit_all([places[one.seen]])[0] for one in _reduced(estimator, problem, first, batch)]
+
+
+def _fitted(problem: Problem, solution: Solution, warps: Sequence[list[Warp]]) -> dict[str, Any]:
+    everything = results(problem, solution, [warp for batch in warps for warp in batch])
+    kept = ("map_", "scales_", "eigenvalues_", "rotations_", "translations_", "mirrored_")
+    return {**{name: everything[name] for name in kept}, "landmarks": problem.observations.landmarks}
+
+
+def _told(fitted: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(fitted[name] for name in ("map_", "scales_", "eigenvalues_", "landmarks", "mirrored_"))
+
+
+def _poses(fitted: dict[str, Any]) -> tuple[Array, Array]:
+    return fitted["rotations_"], fitted["translations_"]
+
+
+def _count(fitted: dict[str, Any]) -> int:
+    return len(fitted["rotations_"])
+
+
+def _transformed(warps: list[Warp], index: int, points: npt.ArrayLike) -> Array:
+    return warps[index](points)

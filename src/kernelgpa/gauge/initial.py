@@ -1,0 +1,76 @@
+"""The affine registration of all clouds: a global initial estimate for everything that iterates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..observations.collection import Observations
+from ..observations.geometry import CLEARLY_OFF, SHEET
+from ..observations.stacked import StackedClouds
+from ..spectrum.eigenpairs import Spectrum, bottom_eigenpairs, metric_of
+from ..spectrum.operators import CostOperator, low_rank_cost
+from ..typing import IndexArray
+from .principal_axes import Gauge
+from .scales import fix_gauge
+
+UNDECIDED = 1e-6  # of the farthest: a cloud that lies on neither side of a division
+
+
+@dataclass(frozen=True)
+class InitialEstimate:
+    """The affine solution: a global starting point for everything that iterates."""
+
+    spectrum: Spectrum
+    gauge: Gauge
+
+
+def initial_estimate(observations: Observations) -> InitialEstimate:
+    """Rotations and map of the affine registration in closed form, then refined."""
+    spectrum = affine_spectrum(observations, observations.dimension)
+    return InitialEstimate(spectrum, fix_gauge(spectrum, observations.stacked))
+
+
+def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
+    stacked = observations.stacked
+    return bottom_eigenpairs(affine_cost(stacked), stacked.rank, modes, *metric_of(stacked))
+
+
+def affine_cost(stacked: StackedClouds) -> CostOperator:
+    """What affine warps leave of the cost, for all clouds at once.
+
+    W_t^(1/2) P_t is made orthonormal by the second moments of each cloud.  They know a thin cloud to the square of its
+    thinness only, so there it is done once more, with what the first time left.
+    """
+    squares, axes = np.linalg.eigh(stacked.moments)  # ascending
+    squares = np.maximum(squares, np.finfo(np.float64).eps * squares[:, -1:])  # as far as they are known
+    n, m, d = stacked.centred.shape
+    spanned = np.arange(d) >= d - stacked.ranks[:, None]  # a flat cloud has fewer directions
+    shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
+    slopes = stacked.centred @ (axes * shrink[:, None, :])  # (n, m, d)
+    if np.any(spanned & (squares < SHEET**2 * squares[:, -1:])):
+        left, turns = np.linalg.eigh(np.swapaxes(slopes, 1, 2) @ (slopes * stacked.weights.T[:, :, None]))
+        # about 1, or as far off as the first squares were; exactly 0 for directions that are not spanned
+        slopes = slopes @ (turns / np.sqrt(np.where(left > 1e-3, left, np.inf))[:, None, :])
+    constants = np.broadcast_to(1 / np.sqrt(stacked.total_weights)[:, None, None], (n, m, 1))
+    basis = np.concatenate([slopes, constants], axis=2) * stacked.weights.T[:, :, None]
+    return low_rank_cost(stacked.weights.sum(axis=1), np.swapaxes(basis, 0, 1).reshape(m, n * (d + 1)))
+
+
+def weakest_division(observations: Observations) -> tuple[IndexArray, IndexArray]:
+    """The two groups of clouds that come apart most easily.
+
+    The next eigenvector of the affine registration is nearly an affine function of the map within each cloud.
+    Where it is another one in one group of clouds than in the rest, only that group's few ties oppose.
+    """
+    spectrum = affine_spectrum(observations, observations.dimension + 1)
+    rank = spectrum.dimension
+    functions = np.column_stack([spectrum.vectors[:, :rank], np.ones(len(spectrum.vectors))])
+    weak = spectrum.vectors[:, rank]
+    said = [functions @ np.linalg.lstsq(functions[c.seen], weak[c.seen], rcond=1e-6)[0] for c in observations.clouds]
+    off = np.array(said) - np.mean(said, axis=0)
+    along = np.linalg.svd(off, full_matrices=False)[0][:, 0]
+    along *= np.sign(along[np.argmax(np.abs(along) > CLEARLY_OFF * np.abs(along).max())])
+    other = along < -UNDECIDED * np.abs(along).max()  # a cloud in the middle stays with the first group
+    return np.flatnonzero(~other), np.flatnonzero(other)

@@ -1,0 +1,30 @@
+"""Small conversions of arrays: masks to NaN, finite rows, read-only copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..typing import Array, BoolArray
+
+
+def masked_as_nan(values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """An array with its masked entries as NaN; whatever is no mask is left as it is."""
+    array: Any = np.ma.asarray(values)
+    if not np.ma.is_masked(array) or array.dtype.kind not in "fiub":
+        return np.asarray(array)
+    return np.asarray(np.ma.filled(array.astype(np.float64), np.nan))
+
+
+def finite_rows(points: Array) -> BoolArray:  # (..., d) -> (...)
+    """Which points have only finite coordinates."""
+    return np.asarray(np.isfinite(points).all(axis=-1), dtype=np.bool_)
+
+
+def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
+    """A private copy that nobody can write to."""
+    copy = np.array(array, dtype=dtype)
+    copy.flags.writeable = False
+    return copy

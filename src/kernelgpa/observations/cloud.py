@@ -1,0 +1,85 @@
+"""One cloud: which landmarks it saw, where, and with which weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidObservations
+from ..typing import Array, BoolArray, IndexArray, Name
+from .arrays import finite_rows, frozen
+from .checks import check_points, dense_weights, real_array
+from .geometry import Frame, frame_of
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One cloud: which landmarks it saw, where, and with which weight."""
+
+    name: Name
+    seen: IndexArray  # (s,) ascending landmark indices
+    points: Array  # (s, d)
+    weights: Array  # (s,) positive
+    resolution: float = 0.0  # spacing of the numbers the points were given in
+
+    @cached_property
+    def frame(self) -> Frame:
+        return frame_of(self.points, self.resolution)
+
+    @cached_property
+    def mean(self) -> Array:  # (d,)
+        """The centre of weight."""
+        return self.weights @ self.points / self.weights.sum()
+
+    @cached_property
+    def centred(self) -> Array:  # (s, d)
+        return self.points - self.mean
+
+    def only(self, keep: BoolArray, renumbered: IndexArray) -> Cloud:
+        """The cloud with the observations in ``keep`` (s,), landmark j becoming ``renumbered[j]``."""
+        seen = renumbered[self.seen[keep]]
+        order = np.argsort(seen, kind="stable")
+        return Cloud(
+            self.name,
+            frozen(seen[order], np.intp),
+            frozen(self.points[keep][order]),
+            frozen(self.weights[keep][order]),
+            self.resolution,
+        )
+
+
+def mean_thinness(clouds: Sequence[Cloud]) -> float:
+    """The harmonic mean: rounding grows with one over the thinness of each cloud."""
+    return len(clouds) / sum(1 / cloud.frame.thinness for cloud in clouds)
+
+
+def cloud_of(
+    points: npt.ArrayLike,  # (s, d)
+    ids: Sequence[Name],
+    name: Name,
+    weights: npt.ArrayLike | None = None,  # (s,)
+    places: IndexArray | None = None,  # (s,) of the landmarks; None: in the order given
+) -> Cloud:
+    """One cloud, its points and weights checked; NaN and weight 0 are what it did not see."""
+    array, resolution = real_array(points, f"cloud {name!r}")
+    if array.ndim != 2 or len(array) != len(ids):
+        raise InvalidObservations(
+            f"cloud {name!r}: points have shape {array.shape} and there are {len(ids)} ids; "
+            "expected (landmarks, dimension) with one id a row"
+        )
+    check_points(array[None], (name,), tuple(ids))
+    visible = finite_rows(array)
+    weight = dense_weights(weights, visible[None], (name,), tuple(ids), f"cloud {name!r}: weights")[0]
+    keep = visible & (weight > 0)
+    seen = np.arange(len(ids), dtype=np.intp) if places is None else places
+    return frozen_cloud(name, seen[keep], array[keep], weight[keep], resolution)
+
+
+def frozen_cloud(name: Name, seen: IndexArray, points: Array, weights: Array, epsilon: float) -> Cloud:
+    order = np.argsort(seen, kind="stable")
+    spacing = epsilon * float(np.abs(points).max(initial=0.0))
+    return Cloud(name, frozen(seen[order], np.intp), frozen(points[order]), frozen(weights[order]), spacing)
