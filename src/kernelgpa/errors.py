@@ -1,4 +1,14 @@
-"""What users can catch.  Every message says where, what was found, and what to do."""
+"""The exceptions and the warning that users can catch.
+
+Every message says where, what was found, and what to do.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from types import FrameType
 
 from sklearn.exceptions import NotFittedError
 
@@ -61,3 +71,17 @@ class NotFitted(KernelGPAError, NotFittedError):
 
 class KernelGPAWarning(UserWarning):
     """Something the user should know about a result that was still computed."""
+
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def warn(message: str) -> None:
+    """Issue a :class:`KernelGPAWarning` that points at the line of the caller's code that entered the package."""
+    frame: FrameType | None = sys._getframe(1)
+    level, entered = 2, 2
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_PACKAGE):
+            entered = level + 1
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, KernelGPAWarning, stacklevel=entered)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from .._numerics.threads import limit_threads, one_blas_thread
-from ..errors import InvalidObservations, InvalidSetting, KernelGPAWarning, NotFitted
+from ..errors import InvalidObservations, InvalidSetting, NotFitted, warn
 from ..gauge.faithful import Faithful
 from ..gauge.poses import pose_onto
 from ..gauge.principal_axes import Gauge
@@ -116,11 +115,9 @@ class GPA(BaseEstimator, ABC):
         found = inverse(warp, targets)
         lost = int(np.sum(np.isnan(found).any(axis=1) & np.isfinite(targets).all(axis=1)))
         if lost:
-            warnings.warn(
+            warn(
                 f"cloud {cloud!r}: {lost} of {len(found)} points cannot be taken back, because the warp folds or does "
-                "not reach them; they are NaN",
-                KernelGPAWarning,
-                stacklevel=2,
+                "not reach them; they are NaN"
             )
         return found
 
@@ -183,7 +180,7 @@ def results(problem: Problem, solution: Solution, warps: list[Warp]) -> dict[str
     """Everything a user reads of any registration, in the order of all clouds and landmarks."""
     observations, gauge = problem.observations, solution.gauge
     if gauge.ending is Ending.LIMIT:
-        warnings.warn(gauge.ending.value, KernelGPAWarning, stacklevel=3)
+        warn(gauge.ending.value)
     rotations, translations = all_poses(problem, gauge)
     spectrum = problem.initial.spectrum if solution.spectrum is None else solution.spectrum
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from joblib import Parallel, delayed
 
 from .._numerics.progress import with_progress
 from .._numerics.threads import parallel_map, require_jobs, worker_count
-from ..errors import InvalidObservations, InvalidSetting, KernelGPAWarning, TooLarge
+from ..errors import InvalidObservations, InvalidSetting, TooLarge, warn
 from ..gauge.faithful import Faithful, faithful_registration
 from ..gauge.principal_axes import Gauge
 from ..gauge.scales import SCALE_METHODS, fix_gauge
@@ -96,11 +95,7 @@ class DeformableGPA(GPA):
                 f"exact warps would take {needed}; those at {FEW_CENTRES} inducing points {instead}; use fewer "
                 "landmarks or clouds, or a smaller inducing"
             )
-        warnings.warn(
-            f"exact warps would take {needed}; inducing={FEW_CENTRES} is used instead, {instead}",
-            KernelGPAWarning,
-            stacklevel=4,
-        )
+        warn(f"exact warps would take {needed}; inducing={FEW_CENTRES} is used instead, {instead}")
         return smaller
 
     def smaller(self, family: Family) -> Family | None:
@@ -150,7 +145,7 @@ class DeformableGPA(GPA):
 
     def warn_if_weakly_connected(self, problem: Problem) -> None:
         if self.modes == "paper" and problem.weakly_connected:
-            warnings.warn(HARDLY_TIED, KernelGPAWarning, stacklevel=5)
+            warn(HARDLY_TIED)
 
     def _rounds(self, problem: Problem, prepared: Prepared) -> Round:
         """One solve; robust ones with less and less weight on what does not fit, until the weights settle."""
@@ -177,11 +172,7 @@ class DeformableGPA(GPA):
             last = self._round(problem, prepared, reweighted(problem.restricted, given * factors), rotations, gamma)
             if annealing.arrived and change < SETTLED:
                 return last
-        warnings.warn(
-            f"robust={loss!r}: after {MOST_ROUNDS} solves the weights still change by {change:.2g}",
-            KernelGPAWarning,
-            stacklevel=3,
-        )
+        warn(f"robust={loss!r}: after {MOST_ROUNDS} solves the weights still change by {change:.2g}")
         return last
 
     def solve(
@@ -262,7 +253,7 @@ class DeformableGPA(GPA):
         begun = None if warm is None else warm.space
         spectrum = bottom_eigenpairs(cost, rank, modes, *metric_of(core), values_only=self.modes == "auto", begun=begun)
         if self.modes == "paper" and spectrum.uniqueness is Uniqueness.NO_GAP:
-            warnings.warn(spectrum.uniqueness.value, KernelGPAWarning, stacklevel=4)
+            warn(spectrum.uniqueness.value)
         return spectrum
 
     def suspicious_observations(self, count: int | None = None) -> list[SuspiciousObservation]:

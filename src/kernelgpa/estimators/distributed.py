@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._numerics.threads import one_blas_thread
-from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge
+from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge, warn
 from ..observations.collection import Observations
 from ..spectrum.forecast import available_memory
 from ..spectrum.operators import DenseCost, total_cost
@@ -123,7 +123,7 @@ def _fit(
     places, scales, values, landmarks, mirrored = _result(client, _submit(client, _told, fitted), timeout)
     for one in (opened, solved):
         for message in _result(client, _submit(client, _messages, one), timeout):
-            warnings.warn(message, KernelGPAWarning, stacklevel=3)
+            warn(message)
     return DistributedFit(places, scales, values, landmarks, mirrored, client, fitted, warps, batch, timeout)
 
 

@@ -7,13 +7,12 @@ the solve, with a warning that names them; the result still places them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import DegenerateCloud, InvalidObservations, KernelGPAWarning
+from ..errors import DegenerateCloud, InvalidObservations, warn
 from ..gauge.initial import InitialEstimate, initial_estimate
 from ..gauge.mirror import MirrorImages, find_mirror_images
 from ..observations.cloud import Cloud
@@ -76,14 +75,14 @@ def screen(observations: Observations, sizes_differ: bool = False) -> Problem:
     if problem.weakly_connected:  # the affine registration does not tell one group's hand from the other's
         found = MirrorImages(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
     if len(found.mirrored):
-        _warn(_mirror_message([observations.names[t] for t in found.mirrored]))
+        warn(_mirror_message([observations.names[t] for t in found.mirrored]))
         problem = problem_of(observations, np.setdiff1d(everyone, found.mirrored))
     if len(found.doubtful):
         names = [observations.names[t] for t in found.doubtful]
-        _warn(f"{_listed('cloud', names)} thin or weakly tied and would fit better mirrored; kept: check the hand")
+        warn(f"{_listed('cloud', names)} thin or weakly tied and would fit better mirrored; kept: check the hand")
     oddities = _unshared_messages(problem) + _heap_messages(observations)
     for message in oddities if sizes_differ else oddities + _size_messages(problem):
-        _warn(message)
+        warn(message)
     return problem
 
 
@@ -196,7 +195,3 @@ def _size_messages(problem: Problem) -> list[str]:
 def _listed(what: str, names: Sequence[Name]) -> str:
     shown = ", ".join(repr(name) for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     return f"{what} {shown} is" if len(names) == 1 else f"{what}s {shown} are"
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, KernelGPAWarning, stacklevel=4)

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, eigh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, lobpcg
 
-from ..errors import KernelGPAWarning, NumericalFailure
+from ..errors import NumericalFailure, warn
 from ..observations.stacked import StackedClouds
 from ..typing import Array, BoolArray
 from .matrix_free import Apply, MatrixFreeCost
@@ -201,7 +201,7 @@ def _preconditioned(
     found = f"the eigenvectors did not settle in {MOST_BLOCK_STEPS} steps (residual {off.max():.2g})"
     if not values_only:
         raise NumericalFailure(f"{found}; raise smoothing")
-    warnings.warn(f"{found}; eigenvalues_ are rough, the map does not need them", KernelGPAWarning, stacklevel=6)
+    warn(f"{found}; eigenvalues_ are rough, the map does not need them")
     return values, vectors
 
 
