@@ -20,7 +20,7 @@ from ..gauge.rotations import Ending
 from ..observations.arrays import masked_as_nan
 from ..observations.collection import Observations, as_observations
 from ..spectrum.eigenpairs import Spectrum
-from ..spectrum.operators import CostOperator
+from ..spectrum.operator import CostOperator
 from ..trust.diagnosis import Finding, diagnose
 from ..typing import Array, IndexArray, Name
 from ..warps import Family, PreparedCloud, ReducedCloud, Warp

@@ -20,9 +20,10 @@ from ..gauge.scales import SCALE_METHODS, fix_gauge
 from ..observations.cloud import Cloud
 from ..observations.collection import Observations, reweighted
 from ..observations.stacked import StackedClouds
-from ..spectrum.eigenpairs import Spectrum, Uniqueness, bottom_eigenpairs, metric_of
+from ..spectrum.eigenpairs import Spectrum, Uniqueness, Metric, bottom_eigenpairs
 from ..spectrum.forecast import Forecast, forecast
-from ..spectrum.operators import CostOperator, total_cost, without
+from ..spectrum.operator import CostOperator, Removal
+from ..spectrum.total import total_cost
 from ..trust.diagnosis import SuspiciousObservation, suspicious_landmarks, suspicious_observations
 from ..typing import Array, BoolArray, IndexArray, Name
 from ..warps import Family, ReducedCloud, Warp
@@ -251,7 +252,7 @@ class DeformableGPA(GPA):
             raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {rank} and {m - 2}")
         modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
         begun = None if warm is None else warm.space
-        spectrum = bottom_eigenpairs(cost, rank, modes, *metric_of(core), values_only=self.modes == "auto", begun=begun)
+        spectrum = bottom_eigenpairs(cost, rank, modes, Metric.of_clouds(core), values_only=self.modes == "auto", begun=begun)
         if self.modes == "paper" and spectrum.uniqueness is Uniqueness.NO_GAP:
             warn(spectrum.uniqueness.value)
         return spectrum

@@ -27,7 +27,8 @@ from .._numerics.threads import one_blas_thread
 from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge, warn
 from ..observations.collection import Observations
 from ..spectrum.forecast import available_memory
-from ..spectrum.operators import DenseCost, total_cost
+from ..spectrum.dense import DenseCost
+from ..spectrum.total import total_cost
 from ..typing import Array, Name
 from ..warps import ReducedCloud, Warp
 from .base import Solution, results
@@ -271,8 +272,7 @@ def _form(estimator: DeformableGPA, problem: Problem, first: int, batch: int) ->
     with one_blas_thread():
         reduced = _reduced(estimator, problem, first, batch)
         part = [one for t, one in enumerate(reduced, start=first) if t in set(problem.part.tolist())]
-        cost = total_cost(part, len(problem.landmarks))
-        return cost.matrix if isinstance(cost, DenseCost) else cost.apply(np.eye(len(problem.landmarks)))
+        return total_cost(part, len(problem.landmarks)).dense_matrix()
 
 
 def _added(first: Array, second: Array) -> Array:

@@ -17,7 +17,8 @@ from ..gauge.rigid import rigid_registration, similarity_registration
 from ..gauge.scales import fix_gauge
 from ..observations.collection import Observations
 from ..observations.stacked import StackedClouds
-from ..spectrum.operators import CostOperator, DenseCost
+from ..spectrum.dense import DenseCost
+from ..spectrum.operator import CostOperator
 from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, Warp
 from ..warps.affine import affine_warp

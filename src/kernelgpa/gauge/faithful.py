@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..observations.stacked import StackedClouds
-from ..spectrum.operators import CostOperator, LowRankCost
+from ..spectrum.operator import CostOperator
 from ..typing import Array
 from .principal_axes import Gauge
 from .rigid import RigidSystem, registered
@@ -57,10 +57,10 @@ def faithful_registration(
 ) -> Faithful:
     """The map of eq. 16 with the given gamma, or with gamma by the rule; ``warm`` says that the start is near."""
     system = RigidSystem(stacked, few_steps=warm)
-    stand_in = cost.stand_in if isinstance(cost, LowRankCost) else None
     if gamma is None:
-        # where every try is a long iteration, the form that stands in says where to begin
-        first = None if stand_in is None else _by_the_rule(stacked, stand_in, system, start).gamma
+        # if every try is a long iteration, the approximation of the operator gives the first guess
+        cheaper = cost.approximation
+        first = None if cheaper is None else _by_the_rule(stacked, cheaper, system, start).gamma
         return _by_the_rule(stacked, cost, system, start, first or None)
     priced = system if gamma == 0 else system.penalised(cost, gamma)
     return Faithful(registered(priced, stacked, start), gamma, np.nan)
@@ -76,7 +76,7 @@ def _by_the_rule(
         return Faithful(rigid, 0.0, 0.0)
     own, by_chance = allowed_increase(stacked)
     rough = _warp_cost(cost, rigid.map)
-    gamma = FIRST * total / cost.total if first is None else first
+    gamma = FIRST * total / cost.trace if first is None else first
     fewest, most = 0.0, LARGEST
     result, tried = Faithful(rigid, 0.0, 0.0), list[tuple[float, float]]()
     for _ in range(ROUNDS):

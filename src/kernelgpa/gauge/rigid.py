@@ -22,8 +22,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..observations.collection import Observations
 from ..observations.stacked import StackedClouds
-from ..spectrum.matrix_free import Apply
-from ..spectrum.operators import CostOperator, DenseCost
+from ..spectrum.dense import DenseCost
+from ..spectrum.operator import Apply, CostOperator, DiagonalPlusLowRank
 from ..typing import Array
 from .principal_axes import Gauge, to_principal_axes
 from .rotations import Ending, Operator, maximise_over_rotations
@@ -48,7 +48,7 @@ class RigidSystem:
         total = self._weights.sum(axis=1)
         columns = self._weights / np.sqrt(self._weights.sum(axis=0))
         lifted = np.full(len(total), np.sqrt(total.mean() / len(total)))  # the map's own position is free
-        self._tied = total, columns, lifted
+        self._tied = DiagonalPlusLowRank(total, columns, lifted)
         self._settle(self._free())
 
     def penalised(self, cost: CostOperator, gamma: float) -> RigidSystem:
@@ -59,7 +59,7 @@ class RigidSystem:
 
     def _inverse_with(self, cost: CostOperator, gamma: float) -> Apply:
         """The translations eliminated first, then the map: gamma Q + D - sum_t w_t w_t' / |w_t|, lifted."""
-        return cost.inverse(gamma, *self._tied)
+        return cost.solver(gamma, self._tied)
 
     def _settle(self, settled: Apply) -> None:
         self._settled = settled

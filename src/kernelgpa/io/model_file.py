@@ -73,8 +73,8 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         header["inducing"] = getattr(gpa.family_, "inducing", None)
         header["faithful"] = None if gpa.faithful_ is None else [gpa.faithful_.gamma, gpa.faithful_.excess]
         if gpa.spectrum_ is not None:
-            spectrum = asdict(replace(gpa.spectrum_, space=None))
-            del spectrum["space"]  # a help for solves that follow, and no result
+            spectrum = asdict(replace(gpa.spectrum_, subspace=None))
+            del spectrum["subspace"]  # a help for solves that follow, and no result
             arrays |= {f"spectrum_{name}": spectrum.pop(name) for name in ("values", "vectors")}
             header["spectrum"] = spectrum
     elif isinstance(gpa, RigidGPA):
