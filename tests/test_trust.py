@@ -15,7 +15,7 @@ from sklearn.metrics import average_precision_score
 from conftest import random_rotation
 from conftest import scene as blob
 from kernelgpa import InvalidSetting, KernelGPA, RigidGPA, metrics, selection, simulate, uncertainty
-from kernelgpa.estimators.robust import FAINTEST, LOSSES
+from kernelgpa.estimators.robust import LEAST_FACTOR, LOSSES
 from kernelgpa.gauge import faithful
 from kernelgpa.gauge.faithful import ALLOWED_SHARE
 
@@ -146,7 +146,7 @@ def test_wrong_matches_are_found_and_do_no_harm(hidden, noise, loss):
     first = gpa.suspicious_observations(int(wrong.sum()))
     assert np.mean([wrong[one.cloud, one.landmark] for one in first]) > 0.95
     assert np.nanmax(gpa.weights_) <= 1
-    assert gpa.weights_[seen].min() >= FAINTEST
+    assert gpa.weights_[seen].min() >= LEAST_FACTOR
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -9,7 +9,7 @@ import numpy as np
 from ..observations.collection import Observations
 from ..observations.geometry import CLEARLY_OFF, SHEET
 from ..observations.stacked import StackedClouds
-from ..spectrum.eigenpairs import Spectrum, Metric, bottom_eigenpairs
+from ..spectrum.eigenpairs import Metric, Spectrum, bottom_eigenpairs
 from ..spectrum.operator import CostOperator
 from ..spectrum.total import low_rank_cost
 from ..typing import IndexArray

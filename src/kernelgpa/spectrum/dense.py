@@ -10,7 +10,7 @@ from .._numerics.threads import free_cores_for
 from ..errors import NumericalFailure
 from ..typing import Array
 from .krylov import EIGENVALUE_SHIFT, shift_invert
-from .operator import LIMITS, Apply, DiagonalPlusLowRank, EigenProblem, Eigenpairs, OperatorLimits, Removal
+from .operator import LIMITS, Apply, DiagonalPlusLowRank, Eigenpairs, EigenProblem, OperatorLimits, Removal
 
 MOST_KEPT = 3000  # landmarks up to which the part of a system that does not depend on its scale is kept
 

@@ -67,7 +67,9 @@ class Spectrum:
 
     @property
     def gap(self) -> float:
-        """How far eigenvalue d+1 lies above eigenvalue d, as a share of the former (0 to 1)."""
+        """How far eigenvalue d+1 lies above eigenvalue d, as a share of the former (0 to 1); 1 if there is none."""
+        if len(self.values) <= self.dimension:
+            return 1.0
         below, above = self.values[self.dimension - 1 : self.dimension + 1]
         return float((above - below) / above) if above > self.rounding else 0.0
 

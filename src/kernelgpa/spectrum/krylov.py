@@ -19,7 +19,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, lobpcg
 
 from ..errors import NumericalFailure, warn
 from ..typing import Array, BoolArray
-from .operator import Apply, CostOperator, DiagonalPlusLowRank, EigenProblem, Eigenpairs
+from .operator import Apply, CostOperator, DiagonalPlusLowRank, Eigenpairs, EigenProblem
 
 EIGENVALUE_SHIFT = 1e-10  # eps, as a share of the largest eigenvalue
 RESIDUAL = 1e-9  # of an eigenvector, as a share of the largest image Q x
@@ -166,9 +166,7 @@ def _first_block(m: int, width: int, start: Array | None) -> Array:  # (m, width
     return np.linalg.qr(first)[0]
 
 
-def _rayleigh_quotients(
-    pair: _ShiftedPair, found: Array, wanted: int, values_only: bool
-) -> tuple[Array, Array] | None:
+def _rayleigh_quotients(pair: _ShiftedPair, found: Array, wanted: int, values_only: bool) -> tuple[Array, Array] | None:
     """Eigenpairs of the operator itself in the span of the vectors found; None if they have not converged."""
     if values_only:
         basis = np.linalg.qr(found[:, ::-1])[0]

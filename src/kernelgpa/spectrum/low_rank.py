@@ -21,7 +21,7 @@ from .._numerics.threads import free_cores_for
 from ..typing import Array, IndexArray
 from ..warps import ReducedCloud
 from .krylov import EIGENVALUE_SHIFT, conjugate_gradients, preconditioned_eigenpairs, shift_invert
-from .operator import LIMITS, Apply, DiagonalPlusLowRank, EigenProblem, Eigenpairs, OperatorLimits, Removal
+from .operator import LIMITS, Apply, DiagonalPlusLowRank, Eigenpairs, EigenProblem, OperatorLimits, Removal
 
 FEATURE_ROWS = 2000  # landmarks at a time in products of features
 LEAST_EXPLAINED = 0.3  # share of a direction's weight that the features explain, below which an approximation omits it

@@ -35,7 +35,7 @@ class OperatorLimits:
     dense_features: int = 5000  # landmarks up to which Q is dense if the features are half as many or more
     woodbury: int = 6000  # features of all clouds up to which the Woodbury identity is used
 
-    def prefers_dense(self, landmarks: int, features: int) -> bool:
+    def prefers_dense(self, landmarks: int, features: float) -> bool:
         """Whether a dense Q is the cheaper one, and within reach."""
         return landmarks <= self.dense or (2 * features >= landmarks and landmarks <= self.dense_features)
 

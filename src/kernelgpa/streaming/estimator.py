@@ -30,9 +30,10 @@ from ..errors import (
     TooLarge,
     WeaklyConnected,
 )
-from ..estimators.base import GPA, padded
+from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA, WarmStart
 from ..estimators.models import KernelGPA
+from ..estimators.registration import padded
 from ..estimators.screening import screen
 from ..gauge.mirror import is_mirror_image
 from ..gauge.poses import pose_onto
