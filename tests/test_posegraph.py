@@ -9,7 +9,7 @@ from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
 from conftest import random_rotation
-from kernelgpa.gauge.pose_graph import Motion, deviations, refined
+from kernelgpa.gauge.pose_graph import Motion, motion_errors, refine_poses
 
 
 def turned_by(angles):
@@ -64,7 +64,7 @@ def test_the_optimum_is_that_of_a_plain_optimiser(d, seed):
             off.append(np.concatenate([apart / one.shift, turn / one.turn]))
         return np.concatenate(off)
 
-    found = refined(rotations, translations, trust, motions)
+    found = refine_poses(rotations, translations, trust, motions)
     plain = least_squares(residuals, np.zeros(len(rotations) * trust.shape[1]), xtol=1e-12, ftol=1e-12, gtol=1e-12)
     turned, moved = poses(plain.x)
     # Gauss-Newton leaves out the curvature of log, which is of the square of a residual of some hundredths
@@ -74,7 +74,7 @@ def test_the_optimum_is_that_of_a_plain_optimiser(d, seed):
 
 def test_without_motions_nothing_changes():
     rotations, translations, trust, _ = problem(3, 0)
-    found = refined(rotations, translations, trust, [])
+    found = refine_poses(rotations, translations, trust, [])
     assert_allclose(found[0], rotations, atol=1e-14)
     assert_allclose(found[1], translations, atol=1e-14)
 
@@ -85,7 +85,7 @@ def test_a_pose_of_which_nothing_is_known_is_where_the_motions_put_it():
     moved = translations.copy()
     moved[3] += 0.3
     sure = [Motion(2, 3, motions[2].rotation, motions[2].translation, 1e-6, 1e-6)]
-    found = refined(rotations, moved, trust, sure)
+    found = refine_poses(rotations, moved, trust, sure)
     between = found[0][2].T @ (found[1][3] - found[1][2])
     assert_allclose(between, motions[2].translation, atol=1e-6)
 
@@ -97,8 +97,8 @@ def test_a_motion_is_off_in_units_of_what_it_and_the_poses_leave_open():
         for one in motions
         for apart in [rotations[one.source].T @ (translations[one.target] - translations[one.source])]
     ]
-    assert deviations(rotations, translations, trust, exact).max() < 1e-7
+    assert motion_errors(rotations, translations, trust, exact).max() < 1e-7
     wrong = [Motion(0, 1, exact[0].rotation, exact[0].translation + np.eye(3)[0], 0.03, 0.02)]
     sure = np.full_like(trust, 0.0) + 1e-12 * np.eye(6)
-    assert deviations(rotations, translations, sure, wrong)[0] == pytest.approx(1 / 0.03 / np.sqrt(6), rel=1e-6)
-    assert deviations(rotations, translations, trust, wrong)[0] < 8  # the poses leave more open
+    assert motion_errors(rotations, translations, sure, wrong)[0] == pytest.approx(1 / 0.03 / np.sqrt(6), rel=1e-6)
+    assert motion_errors(rotations, translations, trust, wrong)[0] < 8  # the poses leave more open

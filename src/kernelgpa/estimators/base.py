@@ -16,7 +16,7 @@ from ..errors import InvalidObservations, InvalidSetting, NotFitted, warn
 from ..gauge.faithful import Faithful
 from ..gauge.poses import pose_onto
 from ..gauge.principal_axes import Gauge
-from ..gauge.rotations import Ending
+from ..gauge.rotations import Termination
 from ..observations.arrays import masked_as_nan
 from ..observations.collection import Observations, as_observations
 from ..spectrum.eigenpairs import Spectrum
@@ -179,8 +179,8 @@ class GPA(BaseEstimator, ABC):
 def results(problem: Problem, solution: Solution, warps: list[Warp]) -> dict[str, Any]:
     """Everything a user reads of any registration, in the order of all clouds and landmarks."""
     observations, gauge = problem.observations, solution.gauge
-    if gauge.ending is Ending.LIMIT:
-        warn(gauge.ending.value)
+    if gauge.termination is Termination.LIMIT:
+        warn(gauge.termination.value)
     rotations, translations = all_poses(problem, gauge)
     spectrum = problem.initial.spectrum if solution.spectrum is None else solution.spectrum
     return {

@@ -15,6 +15,7 @@ from .._numerics.progress import with_progress
 from .._numerics.threads import parallel_map, require_jobs, worker_count
 from ..errors import InvalidObservations, InvalidSetting, TooLarge, warn
 from ..gauge.faithful import Faithful, faithful_registration
+from ..gauge.initial import WarmStart
 from ..gauge.principal_axes import Gauge
 from ..gauge.scales import SCALE_METHODS, fix_gauge
 from ..observations.cloud import Cloud
@@ -40,13 +41,6 @@ SEVERAL_FROM = 400  # landmarks of a cloud from which several clouds are worked 
 FEW_CENTRES = 400  # inducing points where all points are too many for the memory
 MOST_LEFT_OUT = 2e8  # numbers that the folds predicted together may hold
 ROUNDING = 1e-6  # of the map's size: residuals below this are those of exact copies
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """What is known from a solve of nearly the same clouds."""
-
-    space: Array | None  # (m, ...) near the bottom of the spectrum
 
 
 @dataclass(frozen=True)
@@ -185,17 +179,17 @@ class DeformableGPA(GPA):
     ) -> Solution:
         """The map of clouds that are known to be sound and tied, from what they leave of the cost.
 
-        ``gamma`` is the price of the faithful map where it is known already.  ``warm`` is what is known of nearly the
-        same clouds; then ``start`` is theirs too, and no other needs to be tried.
+        ``gamma`` is the price of the faithful map if it is known already.  A warm start takes the place of ``start``.
         """
+        start = start if warm is None else warm.rotations
         if self.modes == "auto":
             spectrum = self._spectrum(core, cost, warm) if gamma is None else None
-            faithful = faithful_registration(core, cost, start, gamma, warm is not None)
+            faithful = faithful_registration(core, cost, start, gamma)
             return Solution(faithful.gauge, spectrum, faithful)
         spectrum = self._spectrum(core, cost, warm)
         modes = None if self.modes == "paper" else int(self.modes)
         begin = start if warm is not None or modes is not None else None
-        gauge = fix_gauge(spectrum, core, modes=modes, scale_method=self.scale_method, start=begin, costed=warm is None)
+        gauge = fix_gauge(spectrum, core, modes=modes, scale_method=self.scale_method, start=begin)
         return Solution(gauge, spectrum)
 
     def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
@@ -250,7 +244,7 @@ class DeformableGPA(GPA):
         if not isinstance(self.modes, str) and not rank <= self.modes <= m - 2:
             raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {rank} and {m - 2}")
         modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
-        begun = None if warm is None else warm.space
+        begun = None if warm is None else warm.subspace
         spectrum = bottom_eigenpairs(cost, rank, modes, *metric_of(core), values_only=self.modes == "auto", begun=begun)
         if self.modes == "paper" and spectrum.uniqueness is Uniqueness.NO_GAP:
             warn(spectrum.uniqueness.value)

@@ -13,6 +13,7 @@ from joblib import Parallel, delayed
 from .._numerics.threads import worker_count
 from ..errors import InvalidSetting
 from ..gauge.baselines import factorisation
+from ..gauge.initial import WarmStart
 from ..gauge.rigid import rigid_registration, similarity_registration
 from ..gauge.scales import fix_gauge
 from ..observations.collection import Observations
@@ -23,7 +24,7 @@ from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, Warp
 from ..warps.affine import affine_warp
 from ..warps.kernels import Kernel, as_kernel
 from .base import GPA, Prediction, Prepared, Solution, Work, all_poses, results
-from .deformable import FEW_CENTRES, DeformableGPA, WarmStart
+from .deformable import FEW_CENTRES, DeformableGPA
 from .screening import Problem
 
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-12, 1e100

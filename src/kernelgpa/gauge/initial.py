@@ -1,4 +1,8 @@
-"""The affine registration of all clouds: a global initial estimate for everything that iterates."""
+"""The affine registration of all clouds: the global initial estimate of everything that iterates.
+
+Affine warps leave the cost  Q_t = W_t - W_t^(1/2) T_t T_t' W_t^(1/2)  with T_t an orthonormal basis of
+W_t^(1/2) [P_t, 1]  (theory, eq. 9).  The bottom eigenvectors of  Q = sum_t Q_t  need no initial guess.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +15,37 @@ from ..observations.geometry import CLEARLY_OFF, SHEET
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum, bottom_eigenpairs, metric_of
 from ..spectrum.operators import CostOperator, low_rank_cost
-from ..typing import IndexArray
+from ..typing import Array, IndexArray
 from .principal_axes import Gauge
 from .scales import fix_gauge
 
-UNDECIDED = 1e-6  # of the farthest: a cloud that lies on neither side of a division
+UNDECIDED = 1e-6  # coordinate, relative to the largest, below which a cloud belongs to neither side of a division
 
 
 @dataclass(frozen=True)
 class InitialEstimate:
-    """The affine solution: a global starting point for everything that iterates."""
+    """The affine spectrum, and the map and poses from it."""
 
     spectrum: Spectrum
     gauge: Gauge
 
 
+@dataclass(frozen=True)
+class WarmStart:
+    """The solution for nearly the same clouds, from which a solve converges in few iterations."""
+
+    rotations: Array  # (n, d, d)
+    subspace: Array | None  # (m, ...) vectors close to the bottom eigenvectors
+
+
 def initial_estimate(observations: Observations) -> InitialEstimate:
-    """Rotations and map of the affine registration in closed form, then refined."""
+    """The map and the rotations of the affine registration: closed form, then refined."""
     spectrum = affine_spectrum(observations, observations.dimension)
     return InitialEstimate(spectrum, fix_gauge(spectrum, observations.stacked))
 
 
 def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
+    """The bottom eigenpairs of the affine cost."""
     stacked = observations.stacked
     return bottom_eigenpairs(affine_cost(stacked), stacked.rank, modes, *metric_of(stacked))
 

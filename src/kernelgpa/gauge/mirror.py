@@ -12,7 +12,7 @@ from ..observations.collection import Observations
 from ..observations.geometry import SHEET
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, BoolArray, IndexArray
-from .scales import closed_form_matrix, coinciding, moments_of
+from .closed_form import closed_form_matrix, coinciding_blocks, mode_moments
 
 MIRROR_THICKNESS = SHEET**2  # squared spread along the thinnest axis, as a share of that along the next
 MIRROR_RATIO = 0.5  # how much better a mirror image must fit to be called one
@@ -38,8 +38,8 @@ def find_mirror_images(spectrum: Spectrum, observations: Observations) -> Mirror
     rank, dimension = observations.stacked.rank, observations.dimension
     if rank < dimension:
         return MirrorImages(none, none)
-    moments = moments_of(observations.stacked, spectrum.vectors[:, :dimension])
-    A = closed_form_matrix(moments, coinciding(spectrum, rank), dimension)
+    moments = mode_moments(observations.stacked, spectrum.vectors[:, :dimension])
+    A = closed_form_matrix(moments, coinciding_blocks(spectrum, rank))
     pulls = moments.cross @ A  # (n, d, d)
     placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
     own = np.trace(observations.stacked.moments, axis1=1, axis2=2)

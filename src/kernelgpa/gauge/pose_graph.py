@@ -39,10 +39,10 @@ class Motion:
     turn: float  # radians, of each angle
 
 
-def deviations(
+def motion_errors(
     rotations: Array,  # (n, d, d)
     translations: Array,  # (n, d)
-    trust: Array,  # (n, q, q) as for :func:`refined`; a pose of which nothing is known counts as known
+    trust: Array,  # (n, q, q) as for :func:`refine_poses`; a pose of which nothing is known counts as known
     motions: Sequence[Motion],
 ) -> Array:  # (k,)
     """How far each motion is from the poses as they are: root mean square, in units of what both leave open."""
@@ -56,7 +56,7 @@ def deviations(
     return np.array(found)
 
 
-def refined(
+def refine_poses(
     rotations: Array,  # (n, d, d)
     translations: Array,  # (n, d)
     trust: Array,  # (n, q, q) covariance of (shift, turn) in each sensor's own frame; infinite: nothing is known

@@ -7,14 +7,14 @@ import numpy as np
 from ..observations.cloud import Cloud
 from ..observations.sampling import regions
 from ..typing import Array
-from .rotations import nearest
+from .rotations import nearest_rotation
 
 
 def pose_onto(cloud: Cloud, target: Array) -> tuple[Array, Array]:  # target (s, d)
     """R and t that bring a cloud nearest to given places."""
     share = cloud.weights / cloud.weights.sum()
     there = share @ target
-    rotation = nearest((target - there).T @ (cloud.weights[:, None] * cloud.centred))
+    rotation = nearest_rotation((target - there).T @ (cloud.weights[:, None] * cloud.centred))
     return rotation, there - rotation @ cloud.mean
 
 
