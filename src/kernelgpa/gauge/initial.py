@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..observations.collection import Observations
-from ..observations.geometry import CLEARLY_OFF, SHEET
+from ..observations.geometry import CLEARLY_OFF, orthonormal_slopes
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum, bottom_eigenpairs, metric_of
 from ..spectrum.operators import CostOperator, low_rank_cost
@@ -51,23 +51,12 @@ def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
 
 
 def affine_cost(stacked: StackedClouds) -> CostOperator:
-    """What affine warps leave of the cost, for all clouds at once.
-
-    W_t^(1/2) P_t is made orthonormal by the second moments of each cloud.  They know a thin cloud to the square of its
-    thinness only, so there it is done once more, with what the first time left.
-    """
-    squares, axes = np.linalg.eigh(stacked.moments)  # ascending
-    squares = np.maximum(squares, np.finfo(np.float64).eps * squares[:, -1:])  # as far as they are known
-    n, m, d = stacked.centred.shape
-    spanned = np.arange(d) >= d - stacked.ranks[:, None]  # a flat cloud has fewer directions
-    shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
-    slopes = stacked.centred @ (axes * shrink[:, None, :])  # (n, m, d)
-    if np.any(spanned & (squares < SHEET**2 * squares[:, -1:])):
-        left, turns = np.linalg.eigh(np.swapaxes(slopes, 1, 2) @ (slopes * stacked.weights.T[:, :, None]))
-        # about 1, or as far off as the first squares were; exactly 0 for directions that are not spanned
-        slopes = slopes @ (turns / np.sqrt(np.where(left > 1e-3, left, np.inf))[:, None, :])
+    """The cost that affine warps leave, for all clouds at once (eq. 9 without features)."""
+    weights = stacked.weights.T  # (n, m)
+    slopes = orthonormal_slopes(stacked.centred, weights, stacked.moments, stacked.ranks)
+    n, m, d = slopes.shape
     constants = np.broadcast_to(1 / np.sqrt(stacked.total_weights)[:, None, None], (n, m, 1))
-    basis = np.concatenate([slopes, constants], axis=2) * stacked.weights.T[:, :, None]
+    basis = np.concatenate([slopes, constants], axis=2) * weights[:, :, None]
     return low_rank_cost(stacked.weights.sum(axis=1), np.swapaxes(basis, 0, 1).reshape(m, n * (d + 1)))
 
 
