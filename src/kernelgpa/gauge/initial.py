@@ -19,7 +19,7 @@ from ..typing import Array, IndexArray
 from .principal_axes import Gauge
 from .scales import fix_gauge
 
-UNDECIDED = 1e-6  # coordinate, relative to the largest, below which a cloud belongs to neither side of a division
+NEITHER_SIDE = 1e-6  # coordinate of a cloud, relative to the largest, below which it is on neither side of a cut
 
 
 @dataclass(frozen=True)
@@ -60,19 +60,22 @@ def affine_cost(stacked: StackedClouds) -> CostOperator:
     return low_rank_cost(stacked.weights.sum(axis=1), np.swapaxes(basis, 0, 1).reshape(m, n * (d + 1)))
 
 
-def weakest_division(observations: Observations) -> tuple[IndexArray, IndexArray]:
-    """The two groups of clouds that come apart most easily.
+def weakest_cut(observations: Observations) -> tuple[IndexArray, IndexArray]:
+    """The two groups of clouds whose separation costs least; a cloud on neither side counts to the first group.
 
-    The next eigenvector of the affine registration is nearly an affine function of the map within each cloud.
-    Where it is another one in one group of clouds than in the rest, only that group's few ties oppose.
+    Within each cloud, eigenvector d + 1 of the affine cost is nearly an affine function of the map.  If this function
+    in one group of clouds differs from that in the rest, only the few landmarks that both groups share oppose it.  The
+    groups are the two signs of the first singular vector of these functions.
     """
     spectrum = affine_spectrum(observations, observations.dimension + 1)
     rank = spectrum.dimension
-    functions = np.column_stack([spectrum.vectors[:, :rank], np.ones(len(spectrum.vectors))])
-    weak = spectrum.vectors[:, rank]
-    said = [functions @ np.linalg.lstsq(functions[c.seen], weak[c.seen], rcond=1e-6)[0] for c in observations.clouds]
-    off = np.array(said) - np.mean(said, axis=0)
-    along = np.linalg.svd(off, full_matrices=False)[0][:, 0]
-    along *= np.sign(along[np.argmax(np.abs(along) > CLEARLY_OFF * np.abs(along).max())])
-    other = along < -UNDECIDED * np.abs(along).max()  # a cloud in the middle stays with the first group
+    affine = np.column_stack([spectrum.vectors[:, :rank], np.ones(len(spectrum.vectors))])
+    vector = spectrum.vectors[:, rank]
+    functions = np.array(
+        [affine @ np.linalg.lstsq(affine[c.seen], vector[c.seen], rcond=1e-6)[0] for c in observations.clouds]
+    )
+    coordinates = np.linalg.svd(functions - functions.mean(axis=0), full_matrices=False)[0][:, 0]
+    largest = np.abs(coordinates).max()
+    coordinates *= np.sign(coordinates[np.argmax(np.abs(coordinates) > CLEARLY_OFF * largest)])
+    other = coordinates < -NEITHER_SIDE * largest
     return np.flatnonzero(~other), np.flatnonzero(other)
