@@ -9,6 +9,7 @@ from numbers import Integral
 from .._numerics.threads import parallel_map, require_jobs
 from ..errors import InvalidObservations, InvalidSetting, TooLarge, warn
 from ..gauge.faithful import faithful_registration
+from ..gauge.initial import WarmStart
 from ..gauge.scales import SCALE_METHODS, fix_gauge
 from ..observations import Observations
 from ..observations.stacked import StackedClouds
@@ -39,13 +40,6 @@ class Solve:
     clouds: list[ReducedCloud]  # (n,)
     cost: CostOperator  # of the participating clouds
     solution: Solution
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """What is known from a solve of nearly the same clouds."""
-
-    subspace: Array | None  # (m, ...) near the bottom of the spectrum
 
 
 class DeformableGPA(GPA):
@@ -94,17 +88,18 @@ class DeformableGPA(GPA):
         cost: CostOperator,  # their sum
         rotations: Array,  # (n, d, d), initial
         gamma: float | None = None,  # the price of the faithful map, if it is known
-        warm: WarmStart | None = None,  # what is known of nearly the same clouds, which the rotations are then of too
+        warm: WarmStart | None = None,  # the solution for nearly the same clouds, which takes the place of rotations
     ) -> Solution:
         """The map and poses of clouds, from the sum of their costs."""
+        rotations = rotations if warm is None else warm.rotations
         if self.modes == "auto":
             spectrum = self._spectrum(stacked, cost, warm) if gamma is None else None
-            faithful = faithful_registration(stacked, cost, rotations, gamma, warm is not None)
+            faithful = faithful_registration(stacked, cost, rotations, gamma)
             return Solution(faithful.gauge, spectrum, faithful)
         spectrum = self._spectrum(stacked, cost, warm)
         modes = None if self.modes == "paper" else int(self.modes)
         start = rotations if warm is not None or modes is not None else None
-        gauge = fix_gauge(spectrum, stacked, modes, self.scale_method, start, costed=warm is None)
+        gauge = fix_gauge(spectrum, stacked, modes, self.scale_method, start)
         return Solution(gauge, spectrum)
 
     def _spectrum(self, stacked: StackedClouds, cost: CostOperator, warm: WarmStart | None = None) -> Spectrum:

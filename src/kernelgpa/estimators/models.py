@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from ..errors import InvalidSetting
 from ..gauge.baselines import factorisation
+from ..gauge.initial import WarmStart
 from ..gauge.scales import fix_gauge
 from ..observations.stacked import StackedClouds
 from ..spectrum.operator import CostOperator
 from ..typing import Array
 from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily
 from ..warps.kernels import Kernel, as_kernel
-from .deformable import DeformableGPA, WarmStart
+from .deformable import DeformableGPA
 from .registration import Solution
 from .settings import bandwidth_number, positive_number, whole_number
 

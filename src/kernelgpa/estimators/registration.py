@@ -15,7 +15,7 @@ from ..errors import warn
 from ..gauge.faithful import Faithful
 from ..gauge.poses import pose_onto
 from ..gauge.principal_axes import Gauge
-from ..gauge.rotations import Ending
+from ..gauge.rotations import Termination
 from ..observations import Observations
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array
@@ -93,8 +93,8 @@ class Registration:
 
 def warn_if_not_converged(gauge: Gauge) -> None:
     """The iteration over rotations has a limit; a map from there is still returned."""
-    if gauge.ending is Ending.LIMIT:
-        warn(gauge.ending.value)
+    if gauge.termination is Termination.LIMIT:
+        warn(gauge.termination.value)
 
 
 def whole_map(problem: Problem, gauge: Gauge, warps: Sequence[Warp]) -> Array:  # (m, d)

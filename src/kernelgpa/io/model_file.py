@@ -24,7 +24,7 @@ from ..estimators.robust import LEAST_FACTOR
 from ..estimators.screening import Problem, problem_of
 from ..gauge.faithful import Faithful
 from ..gauge.principal_axes import Gauge
-from ..gauge.rotations import Ending
+from ..gauge.rotations import Termination
 from ..observations.arrays import frozen
 from ..observations.checks import LEAST_WEIGHT
 from ..observations.cloud import Cloud
@@ -61,7 +61,7 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         "clouds": list(names[0]),
         "landmarks": list(names[1]),
         "dimension": gpa.observations_.dimension,
-        "ending": None if gpa.gauge_.ending is None else gpa.gauge_.ending.name,
+        "ending": None if gpa.gauge_.termination is None else gpa.gauge_.termination.name,
         "about": about or {},
     }
     arrays: Arrays = {name: getattr(gpa, name) for name in (*STORED, *STATISTICS)}
@@ -287,21 +287,20 @@ def _gauge_to(gauge: Gauge) -> Arrays:
         "gauge_scales": gauge.scales,
         "gauge_rotations": gauge.rotations,
         "gauge_translations": gauge.translations,
-        "gauge_numbers": np.array([gauge.cost, gauge.iterations]),
+        "gauge_numbers": np.array([np.nan, gauge.iterations]),  # the first number was the cost, which is not kept
     }
 
 
 def _gauge_from(header: dict[str, Any], arrays: Numbers, m: int, n: int, d: int) -> Gauge:
     """The map of m landmarks, from n clouds."""
-    cost, iterations = arrays.floats("gauge_numbers", 2, unknown=True).tolist()
+    iterations = arrays.floats("gauge_numbers", 2, unknown=True).tolist()[1]
     return Gauge(
         arrays.floats("gauge_map", m, d),
         arrays.floats("gauge_scales", d, least=0),
         arrays.rotations("gauge_rotations", n, d, d),
         arrays.floats("gauge_translations", n, d),
-        cost,
         int(number(iterations, "the number of iterations", least=0)),
-        None if header["ending"] is None else Ending[header["ending"]],
+        None if header["ending"] is None else Termination[header["ending"]],
     )
 
 

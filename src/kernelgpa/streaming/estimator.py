@@ -31,10 +31,11 @@ from ..errors import (
     WeaklyConnected,
 )
 from ..estimators.base import GPA
-from ..estimators.deformable import DeformableGPA, WarmStart
+from ..estimators.deformable import DeformableGPA
 from ..estimators.models import KernelGPA
 from ..estimators.registration import padded
 from ..estimators.screening import screen
+from ..gauge.initial import WarmStart
 from ..gauge.mirror import is_mirror_image
 from ..gauge.poses import pose_onto
 from ..observations.arrays import finite_rows
@@ -272,7 +273,7 @@ class StreamingGPA(StreamResults):
     def _solve_sum(self, running: RunningSum, start: Array) -> StreamMap:
         core, cost = running.arrays(), running.cost()
         try:
-            warm = None if self._solved is None else WarmStart(self._near(running))
+            warm = None if self._solved is None else WarmStart(start, self._near(running))
             solution = self._bending().solve(core, cost, start, warm=warm)
         except (NumericalFailure, np.linalg.LinAlgError) as problem:
             require_connected(running.batch())

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.spatial import KDTree
 
 from ..estimators.robust import spread
-from ..gauge.initial import weakest_division
+from ..gauge.initial import weakest_cut
 from ..observations.arrays import finite_rows
 from ..observations.geometry import frame_of
 from ..spectrum.eigenpairs import Uniqueness
@@ -142,7 +142,7 @@ def _torn(gpa: Any) -> list[Finding]:
     if not gpa.problem_.weakly_connected:
         return []
     spectrum = gpa.problem_.initial.spectrum
-    first, second = [[core.names[t] for t in group] for core in [gpa.problem_.core] for group in weakest_division(core)]
+    first, second = [[core.names[t] for t in group] for core in [gpa.problem_.core] for group in weakest_cut(core)]
     return [
         Finding(
             "weakly tied groups",
