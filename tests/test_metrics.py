@@ -76,7 +76,7 @@ def test_a_warp_that_flattens_space_scores_infinity():
     clouds[1, 0] = 2.0
     jacobians[0, 0] = np.diag([1.0, 1.0, 0.0])
     assert metrics.sensor_error(clouds, jacobians)[0] == np.inf
-    with pytest.raises(InvalidObservations, match="one a point"):
+    with pytest.raises(InvalidObservations, match="one matrix per point"):
         metrics.sensor_error(clouds, jacobians[:, :3])
 
 
