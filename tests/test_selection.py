@@ -166,7 +166,7 @@ def test_tuning_real_faces_prefers_a_map_that_has_not_collapsed():
     best = selection.tune(
         points, grid={"bandwidth": (0.25, 1.0), "smoothing": (1e-4, 1e-2, 1.0)}, folds=5, rounds=0
     ).best
-    assert not [finding for finding in best.diagnose() if finding.kind in ("collapsed map", "folds")]
+    assert not [finding for finding in best.diagnose() if finding.kind in ("collapsed map", "folded warps")]
 
 
 def test_a_fold_that_unties_the_clouds_or_flattens_one_is_named():

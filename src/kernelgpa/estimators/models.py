@@ -38,6 +38,15 @@ class RigidGPA(GPA):
     """
 
     size_factors_: Array  # (n,)
+    bends, robust, modes = False, None, "rigid"
+
+    @property
+    def standardised_residuals_(self) -> Array:
+        return np.full(self.observations_.visible.shape, np.nan)
+
+    @property
+    def inducing_errors_(self) -> Array:
+        return np.zeros(len(self.warps_))
 
     def __init__(self, scaling: bool = False) -> None:
         self.scaling = scaling

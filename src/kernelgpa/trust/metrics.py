@@ -110,9 +110,7 @@ def _sum_of_others(values: Array) -> Array:  # (n, ...) -> (n, ...)
     return np.asarray(before + after)
 
 
-def sensor_residuals(
-    clouds: npt.ArrayLike, jacobians: npt.ArrayLike, weights: npt.ArrayLike | None = None
-) -> Array:
+def sensor_residuals(clouds: npt.ArrayLike, jacobians: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Array:
     """Return how far each image lies from the mean of the others, in the frame of its own cloud.
 
     Parameters
