@@ -259,7 +259,7 @@ def test_invalid_levels_and_rigid_registrations_raise():
     estimate = uncertainty(cross_validate(KernelGPA(), points, folds=10))
     with pytest.raises(InvalidSetting, match="level is 95"):
         estimate.radius(points[0], 0, 95)
-    with pytest.raises(InvalidSetting, match="RigidGPA has no warps that bend"):
+    with pytest.raises(InvalidSetting, match="RigidGPA has rigid warps"):
         uncertainty(cross_validate(RigidGPA(), points, folds=10))
 
 
