@@ -35,8 +35,8 @@ COLLAPSED = 0.5  # the median stretch of space below which, or above whose inver
 SMALL_GAP = 0.1  # relative gap between eigenvalues d and d + 1 below which the paper's map is unreliable
 OUTLIER_SPREADS = 8.0  # standard deviations from which a residual is suspicious
 OUTLIER_RIGID_DISTANCES = 2.0  # and the multiple of the median rigid distance that it must exceed, as in robust fits
-NARROWEST_BANDWIDTH, WIDEST_BANDWIDTH = 0.02, 10.0  # beyond these a kernel has hardly any effect
-COARSE = 0.1  # share of the map's size that the error of inducing points may reach
+NARROWEST_BANDWIDTH, WIDEST_BANDWIDTH = 0.02, 10.0  # beyond these a kernel is useless
+COARSE_SHARE = 0.1  # share of the map's size that the error of inducing points may reach
 EXTRAPOLATION = 3.0  # multiple of the median distance between neighbouring landmarks from which points are far away
 LISTED = 4  # names in a message
 
@@ -281,14 +281,14 @@ def _unusual_bandwidth(gpa: FittedRegistration) -> list[Finding]:
 def _few_inducing_points(gpa: FittedRegistration) -> list[Finding]:
     errors = gpa.inducing_errors_
     size = float(np.sqrt(np.nanmean(np.nanvar(gpa.map_, axis=0)) * gpa.map_.shape[1]))
-    coarse = int(np.sum(errors > COARSE * size))
+    coarse = int(np.sum(errors > COARSE_SHARE * size))
     if not coarse:
         return []
     worst = int(np.argmax(errors))
     share = float(errors[worst]) / size
     found = (
-        f"the warps of {coarse} clouds may differ from exact warps by more than {COARSE:.0%} of the map's size, that "
-        f"of cloud {gpa.observations_.names[worst]!r} by up to {share:.0%}"
+        f"the warps of {coarse} clouds may differ from exact warps by more than {COARSE_SHARE:.0%} of the map's size, "
+        f"that of cloud {gpa.observations_.names[worst]!r} by up to {share:.0%}"
     )
     return [Finding("too few inducing points", 0.3 + 0.3 * min(1.0, share), found, "raise inducing or bandwidth")]
 

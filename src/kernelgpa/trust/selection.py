@@ -95,7 +95,7 @@ def tune(
         The estimator whose settings are tuned; by default ``KernelGPA()``.
     grid : dict or list of (estimator, dict), optional
         The values to try for each setting of ``estimator``, or pairs that search several families of warps.  By default
-        ``DEFAULT_GRID``, as far as the estimator has these settings.
+        those entries of ``DEFAULT_GRID`` that are settings of the estimator.
     folds : int, "leave-one-out", "regions" or list of lists of landmarks
         Landmarks that are left out in turn, as for :func:`cross_validate`.
     rounds : int

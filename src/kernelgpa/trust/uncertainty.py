@@ -114,8 +114,8 @@ class Uncertainty:
     def map_covariance(self) -> Array:
         """Return the covariance of each landmark of the map, shape (m, d, d).
 
-        It is estimated from the scatter of the clouds about the map after their rigid motions.  Few observations hardly
-        determine their scatter, and therefore d + 1 observations with the mean scatter of all landmarks are added.
+        It is estimated from the scatter of the clouds about the map after their rigid motions.  Few observations
+        determine their scatter poorly; therefore d + 1 observations with the mean scatter of all landmarks are added.
         NaN for a landmark that fewer than two clouds of the solve saw.
         """
         fitted = self.validation.fitted
