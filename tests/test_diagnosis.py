@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -144,6 +146,10 @@ def test_query_points_far_from_the_landmarks_are_counted():
     assert "points far from the landmarks" not in kinds(gpa, points=own, cloud=0)
     far = [finding for finding in gpa.diagnose(own + 100.0, 0) if finding.kind == "points far from the landmarks"]
     assert f"{len(own)} of {len(own)} points" in far[0].found
+
+
+def test_findings_can_be_imported_before_any_estimator():
+    subprocess.run([sys.executable, "-c", "from kernelgpa import Finding, SuspiciousObservation"], check=True)
 
 
 def test_an_unfitted_model_cannot_be_diagnosed():
