@@ -160,8 +160,10 @@ def diagnose(
 def _mirror_images(gpa: FittedRegistration) -> list[Finding]:
     if not gpa.mirrored_:
         return []
-    found = f"{_named('cloud', gpa.mirrored_)} would fit the others only if reflected; left out of the map"
-    return [Finding("mirror images", 0.9, found, "negate one coordinate of these clouds, or drop them")]
+    found = (
+        f"{_named('cloud', gpa.mirrored_)} would fit the others only if reflected, and had to be left out of the map"
+    )
+    return [Finding("mirror images", 0.9, found, "negate one coordinate of all their points, or drop these clouds")]
 
 
 def _rarely_seen_landmarks(gpa: FittedRegistration) -> list[Finding]:
@@ -169,7 +171,7 @@ def _rarely_seen_landmarks(gpa: FittedRegistration) -> list[Finding]:
     once, never = int(np.sum(counts == 1)), int(np.sum(counts == 0))
     if not once + never:
         return []
-    found = f"of {len(counts)} landmarks {once} were seen by one cloud and {never} by none"
+    found = f"landmarks seen by one cloud: {once} of {len(counts)}, by no cloud: {never} of {len(counts)}"
     action = "do not rely on their positions, because they do not take part in the fit"
     return [Finding("landmarks seen once or never", 0.2 + 0.3 * (once + never) / len(counts), found, action)]
 
