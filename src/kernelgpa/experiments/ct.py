@@ -14,21 +14,10 @@ from matplotlib.figure import Figure
 from .. import simulate
 from ..estimators.base import GPA
 from ..typing import Array, IndexArray
+from . import scoring
 from .figures import CaptionedFigure
-from .scoring import (
-    FULL_TUNING,
-    QUICK_TUNING,
-    Scores,
-    Settings,
-    TuningPlan,
-    describe_tuned,
-    fit_methods,
-    method_values,
-    own_claims,
-    score_methods,
-    score_table,
-)
-from .tables import METHODS, Claim, Outcome, Parameter, Table
+from .scoring import Scores, Settings, TuningPlan
+from .tables import ALL_METHODS, Claim, Outcome, Parameter, Table
 
 
 @dataclass(frozen=True)
@@ -42,9 +31,9 @@ class Plan:
 
 PAPER_COUNTS = {3: 480, 4: 482, 5: 211, 6: 147}
 PAPER_SETTINGS = Settings(bandwidth=0.20, smoothing=0.05)
-FULL = Plan(seen_in=PAPER_COUNTS, noise=0.5, wrong=0.02, settings=PAPER_SETTINGS, tuning=FULL_TUNING)
+FULL = Plan(seen_in=PAPER_COUNTS, noise=0.5, wrong=0.02, settings=PAPER_SETTINGS, tuning=scoring.FULL_TUNING)
 QUICK = Plan(
-    seen_in={3: 120, 4: 120, 5: 80, 6: 60}, noise=0.5, wrong=0.02, settings=PAPER_SETTINGS, tuning=QUICK_TUNING
+    seen_in={3: 120, 4: 120, 5: 80, 6: 60}, noise=0.5, wrong=0.02, settings=PAPER_SETTINGS, tuning=scoring.QUICK_TUNING
 )
 
 # why a claim fails
@@ -63,8 +52,8 @@ def run(plan: Plan, seed: int) -> Outcome:
         categories = fit_categories(scene.points, scene.seen_in, test, plan.settings, plan.tuning, scene.template)
         for count, (models, of_category) in categories.items():
             scores[f"seen in {count}{suffix}"] = of_category
-            notes.append(describe_tuned(models["tuned"], f"seen in {count}{suffix}"))
-    table = score_table("ct", "disagreement on the landmarks of the other categories", scores)
+            notes.append(scoring.describe_tuned(models["tuned"], f"seen in {count}{suffix}"))
+    table = scoring.score_table("ct", "disagreement on the landmarks of the other categories", scores)
     return Outcome(
         "ct",
         "CT",
@@ -74,7 +63,7 @@ def run(plan: Plan, seed: int) -> Outcome:
         "noise. The map error is the distance from the body of which all six are deformations; their mean differs "
         "from it by some mm, and smaller map errors say little.",
         [table],
-        [*claims(table), *own_claims(table)],
+        [*claims(table), *scoring.own_claims(table)],
         {"disagreement": CaptionedFigure(_figure(scores), "Boxes hold half of the test points; outliers are omitted.")},
         notes,
         _parameters(plan, scene),
@@ -108,8 +97,8 @@ def fit_categories(
     categories = {}
     for count in sorted(set(seen_in.tolist())):
         own = seen_in == count
-        models = fit_methods(points[:, own], settings, tuning)
-        categories[count] = models, score_methods(models, test[:, ~own], None if truth is None else truth[own])
+        models = scoring.fit_methods(points[:, own], settings, tuning)
+        categories[count] = models, scoring.score_methods(models, test[:, ~own], None if truth is None else truth[own])
     return categories
 
 
@@ -121,7 +110,7 @@ def claims(table: Table) -> list[Claim]:
             ordered = row["kernel"] <= row["thin-plate"] < row["affine"] < row["rigid"]
             text = f"paper: {label}: kernel <= thin-plate < affine < rigid"
             reason = WRONG_MATCHES if "wrong" in label else SMOOTH_BODIES
-            found.append(Claim(text, ordered, method_values(row), reason))
+            found.append(Claim(text, ordered, scoring.method_values(row), reason))
     return found
 
 
@@ -129,9 +118,9 @@ def _figure(scores: dict[str, dict[str, Scores]]) -> Figure:
     figure = Figure(figsize=(12, 8.5), layout="constrained")
     panels = figure.subplots(2, len(scores) // 2, sharey="row", sharex=True).ravel()
     for axes, (name, by_method) in zip(panels, scores.items(), strict=True):
-        consistency = [by_method[method].consistency for method in METHODS]
+        consistency = [by_method[method].consistency for method in ALL_METHODS]
         axes.boxplot([values[np.isfinite(values)] for values in consistency], showfliers=False)
-        axes.set_xticks(range(1, len(METHODS) + 1), METHODS, rotation=60)
+        axes.set_xticks(range(1, len(ALL_METHODS) + 1), ALL_METHODS, rotation=60)
         axes.set_title(name)
     for first in (panels[0], panels[len(panels) // 2]):
         first.set_ylabel("disagreement (mm)")

@@ -15,23 +15,10 @@ from ..estimators.base import GPA
 from ..gauge.rotations import motion_onto
 from ..trust import metrics
 from ..typing import BoolArray, IndexArray
+from . import scoring
 from .figures import CaptionedFigure, colour_limit, panel_per_method, scatter_values
-from .scoring import (
-    FULL_TUNING,
-    QUICK_TUNING,
-    Settings,
-    TuningPlan,
-    add_error_rows,
-    describe_tuned,
-    distance_table,
-    extrapolate,
-    fit_methods,
-    method_values,
-    own_claims,
-    score_methods,
-    score_table,
-)
-from .tables import METHODS, PAPER_METHODS, Claim, Outcome, Parameter, Table
+from .scoring import Settings, TuningPlan
+from .tables import ALL_METHODS, PAPER_METHODS, Claim, Outcome, Parameter, Table
 
 
 @dataclass(frozen=True)
@@ -43,8 +30,8 @@ class Plan:
 
 
 PAPER_SETTINGS = Settings(bandwidth=0.25, smoothing=0.2)
-FULL = Plan(vertices=5118, noise=0.2, settings=PAPER_SETTINGS, tuning=FULL_TUNING)
-QUICK = Plan(vertices=2000, noise=0.2, settings=PAPER_SETTINGS, tuning=QUICK_TUNING)
+FULL = Plan(vertices=5118, noise=0.2, settings=PAPER_SETTINGS, tuning=scoring.FULL_TUNING)
+QUICK = Plan(vertices=2000, noise=0.2, settings=PAPER_SETTINGS, tuning=scoring.QUICK_TUNING)
 
 REASONS = {"mouth open": "the lips part along a crease that is narrower than the kernel"}  # why a claim fails
 CHIN_CENTRE, CHIN_RADIUS = (0.0, -101.0), 30.0  # mm: x and y; the radius that no cloud sees
@@ -55,8 +42,8 @@ DOT_SIZE = 6.0  # points squared, in the figure
 def run(plan: Plan, seed: int) -> Outcome:
     scene = simulate.face(noise=plan.noise, seed=seed, vertices=plan.vertices)
     front = front_vertices(scene)
-    models = fit_methods(scene.points, plan.settings, plan.tuning)
-    distances = distance_table(
+    models = scoring.fit_methods(scene.points, plan.settings, plan.tuning)
+    distances = scoring.distance_table(
         "face-expressions",
         "distance of each expression from the mean map",
         scene.expressions,
@@ -64,10 +51,10 @@ def run(plan: Plan, seed: int) -> Outcome:
         scene.surfaces[:, front],
         "mm",
     )
-    scores = score_methods(models, scene.surfaces[:, front], scene.template)
-    table = score_table("face", "disagreement on the face", {"all": scores})
+    scores = scoring.score_methods(models, scene.surfaces[:, front], scene.template)
+    table = scoring.score_table("face", "disagreement on the face", {"all": scores})
     claims = _claims(distances)
-    add_error_rows(distances, scores)
+    scoring.add_error_rows(distances, scores)
     chin, chin_models, chin_figure = _chin(scene, plan)
     return Outcome(
         "face",
@@ -77,14 +64,14 @@ def run(plan: Plan, seed: int) -> Outcome:
         f"vertices of the face side that are not landmarks. The map error is the distance from the face at rest; the "
         f"mean of the true faces is itself {_mean_error(scene):.3g} mm from it.",
         [distances, table, chin],
-        [*claims, *own_claims(table), *own_claims(chin)],
+        [*claims, *scoring.own_claims(table), *scoring.own_claims(chin)],
         {
             "discrepancies": CaptionedFigure(
                 _figure(models, scene, front), "The mean map of each method, and the distance of each expression."
             ),
             "chin": chin_figure,
         },
-        [describe_tuned(models["tuned"], "all"), describe_tuned(chin_models["tuned"], "chin")],
+        [scoring.describe_tuned(models["tuned"], "all"), scoring.describe_tuned(chin_models["tuned"], "chin")],
         [
             Parameter("expressions", "5", str(len(scene.expressions))),
             Parameter("vertices", "5118", str(plan.vertices)),
@@ -116,12 +103,12 @@ def chin_vertices(scene: simulate.Simulation) -> BoolArray:  # (v,)
 def _chin(scene: simulate.Faces, plan: Plan) -> tuple[Table, dict[str, GPA], CaptionedFigure]:
     """Score the scene around the chin, which is hidden in all clouds."""
     region = chin_vertices(scene)
-    models, scores = extrapolate(scene, region, plan.settings, plan.tuning)
+    models, scores = scoring.extrapolate(scene, region, plan.settings, plan.tuning)
     where = f"around the chin ({CHIN_RADIUS:g} mm), which no cloud saw"
-    values = {method: scores[method].consistency for method in METHODS}
+    values = {method: scores[method].consistency for method in ALL_METHODS}
     positions = scene.vertices[region][:, :2]
     figure = panel_per_method(positions, values, "The chin, which no cloud saw", "disagreement (mm)")
-    table = score_table("face-chin", f"disagreement {where}", {"chin": scores})
+    table = scoring.score_table("face-chin", f"disagreement {where}", {"chin": scores})
     return table, models, CaptionedFigure(figure, f"Disagreement {where}.")
 
 
@@ -131,20 +118,20 @@ def _claims(table: Table) -> list[Claim]:
         row = table.row(label)
         others = min(row[method] for method in PAPER_METHODS if method != "kernel")
         text = f"paper: {label}: kernel at most a third of the others"
-        claims.append(Claim(text, row["kernel"] <= others / 3, method_values(row), REASONS.get(label, "")))
+        claims.append(Claim(text, row["kernel"] <= others / 3, scoring.method_values(row), REASONS.get(label, "")))
     return claims
 
 
 def _figure(models: dict[str, GPA], scene: simulate.Faces, front: IndexArray) -> Figure:
     """Draw one row per method: the mean map with the disagreement there, then each expression; one colour scale."""
-    warped = {method: models[method].transform_clouds(scene.surfaces[:, front]) for method in METHODS}
+    warped = {method: models[method].transform_clouds(scene.surfaces[:, front]) for method in ALL_METHODS}
     distances = {method: np.linalg.norm(own - metrics.mean_map(own), axis=2) for method, own in warped.items()}
     upper = colour_limit(distances["rigid"])
     figure = Figure(figsize=(9.5, 11.5), layout="constrained")
     # labels are cut off otherwise
     figure.get_layout_engine().set(rect=(0.02, 0, 0.98, 1))  # type: ignore[union-attr, call-arg]
-    panels = figure.subplots(len(METHODS), 1 + len(scene.expressions))
-    for row, method in zip(panels, METHODS, strict=True):
+    panels = figure.subplots(len(ALL_METHODS), 1 + len(scene.expressions))
+    for row, method in zip(panels, ALL_METHODS, strict=True):
         mean = metrics.mean_map(warped[method])
         rotation, translation = motion_onto(mean, scene.vertices[front])
         upright = (mean @ rotation.T + translation)[:, :2]

@@ -15,7 +15,7 @@ from PIL import Image  # a dependency of matplotlib
 from ..typing import Array
 
 FILE_TYPES = ("png", "pdf")
-COLOURS = 256  # of a PNG palette
+PALETTE_SIZE = 256  # of a PNG palette
 
 
 @dataclass(frozen=True)
@@ -74,5 +74,5 @@ def to_bytes(figure: Figure, file_type: str) -> bytes:
 def _with_palette(png: bytes) -> bytes:
     """Reduce a picture to a palette: charts need no more colours, and the file shrinks to a quarter."""
     buffer = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS).save(buffer, "png", optimize=True)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(PALETTE_SIZE).save(buffer, "png", optimize=True)
     return buffer.getvalue()

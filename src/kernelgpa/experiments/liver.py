@@ -18,23 +18,10 @@ from .. import simulate
 from ..estimators.base import GPA
 from ..gauge.rotations import motion_onto
 from ..typing import Array
+from . import scoring
 from .figures import CaptionedFigure, panel_per_method
-from .scoring import (
-    FULL_TUNING,
-    QUICK_TUNING,
-    Scores,
-    Settings,
-    TuningPlan,
-    add_error_rows,
-    describe_tuned,
-    extrapolate,
-    fit_methods,
-    method_values,
-    own_claims,
-    score_methods,
-    score_table,
-)
-from .tables import METHODS, Claim, Outcome, Parameter, Table
+from .scoring import Scores, Settings, TuningPlan
+from .tables import ALL_METHODS, Claim, Outcome, Parameter, Table
 
 
 @dataclass(frozen=True)
@@ -63,8 +50,8 @@ MEASUREMENTS = {
     "both": Measurement(hidden=0.3, noise=1.0),
 }
 PAPER_SETTINGS = Settings(bandwidth=0.25, smoothing=0.1)
-FULL = Plan(clouds=60, measurements=MEASUREMENTS, settings=PAPER_SETTINGS, tuning=FULL_TUNING)
-QUICK = Plan(clouds=15, measurements=MEASUREMENTS, settings=PAPER_SETTINGS, tuning=QUICK_TUNING)
+FULL = Plan(clouds=60, measurements=MEASUREMENTS, settings=PAPER_SETTINGS, tuning=scoring.FULL_TUNING)
+QUICK = Plan(clouds=15, measurements=MEASUREMENTS, settings=PAPER_SETTINGS, tuning=scoring.QUICK_TUNING)
 
 BEND = {"arap": 25.0, "smooth": 12.0}  # mm: how far each of six handles is pulled; the root mean square displacement
 ENLARGEMENT = 10  # of the deviations in the figure
@@ -76,20 +63,20 @@ def run(plan: Plan, seed: int) -> Outcome:
     notes = []
     for name, measurement in plan.measurements.items():
         scene = _scene(plan.clouds, measurement, seed)
-        models = fit_methods(scene.points, plan.settings, plan.tuning)
+        models = scoring.fit_methods(scene.points, plan.settings, plan.tuning)
         others = np.setdiff1d(np.arange(len(scene.vertices)), scene.landmarks)
-        scores[name] = score_methods(models, scene.surfaces[:, others], scene.template)
-        notes.append(describe_tuned(models["tuned"], name))
-    table = score_table("liver", "disagreement on the surface", scores)
+        scores[name] = scoring.score_methods(models, scene.surfaces[:, others], scene.template)
+        notes.append(scoring.describe_tuned(models["tuned"], name))
+    table = scoring.score_table("liver", "disagreement on the surface", scores)
     poses = _pose_table(models, scene, name)
-    add_error_rows(poses, scores[name], " (mm)")
+    scoring.add_error_rows(poses, scores[name], " (mm)")
     extrapolation, extrapolation_figure = _extrapolation(scene, plan)
     return Outcome(
         "liver",
         "Liver",
         _about(plan, seed),
         [table, extrapolation, poses],
-        [*_claims(table), *own_claims(table), *own_claims(extrapolation)],
+        [*_claims(table), *scoring.own_claims(table), *scoring.own_claims(extrapolation)],
         {
             "trajectories": CaptionedFigure(
                 _trajectories(models, scene),
@@ -149,19 +136,19 @@ def _extrapolation(scene: simulate.Simulation, plan: Plan) -> tuple[Table, Capti
     """Score the last scene around its tip, which is hidden in all clouds."""
     tip = scene.vertices[np.argmax(scene.vertices[:, 0])]
     region = np.linalg.norm(scene.vertices - tip, axis=1) < REGION_RADIUS
-    _, scores = extrapolate(scene, region, plan.settings, plan.tuning)
+    _, scores = scoring.extrapolate(scene, region, plan.settings, plan.tuning)
     where = f"in a region of {REGION_RADIUS:g} mm that no cloud saw"
     positions = scene.vertices[region][:, :2]
-    values = {method: scores[method].consistency for method in METHODS}
+    values = {method: scores[method].consistency for method in ALL_METHODS}
     figure = panel_per_method(positions, values, "The region that no cloud saw, from above", "disagreement (mm)")
-    table = score_table("liver-extrapolation", f"disagreement {where}", {"both": scores})
+    table = scoring.score_table("liver-extrapolation", f"disagreement {where}", {"both": scores})
     return table, CaptionedFigure(figure, f"Disagreement about {len(positions)} vertices {where}.")
 
 
 def _claims(table: Table) -> list[Claim]:
     mean = table.row("exact: mean")
     ordered = mean["kernel"] < mean["thin-plate"] < mean["affine"] < mean["rigid"]
-    found = method_values(mean)
+    found = scoring.method_values(mean)
     return [
         Claim("paper: without noise, in the mean, kernel < thin-plate < affine < rigid", ordered, found),
         Claim("paper: kernel at most half of thin-plate", mean["kernel"] <= mean["thin-plate"] / 2, found),
@@ -179,9 +166,9 @@ def aligned_poses(gpa: GPA, template: Array) -> tuple[Array, Array]:  # (m, 3) -
 
 
 def _pose_table(models: dict[str, GPA], scene: simulate.Simulation, name: str) -> Table:
-    table = Table("liver-poses", f"errors of the poses, {name}, root mean square", "mm, degrees", METHODS)
+    table = Table("liver-poses", f"errors of the poses, {name}, root mean square", "mm, degrees", ALL_METHODS)
     positions, angles = [], []
-    for method in METHODS:
+    for method in ALL_METHODS:
         rotations, translations = aligned_poses(models[method], scene.template)
         positions.append(np.sqrt(np.mean(np.sum((translations - scene.translations) ** 2, axis=1))))
         cosine = (np.einsum("nij,nij->n", rotations, scene.rotations) - 1) / 2
@@ -197,7 +184,7 @@ def _trajectories(models: dict[str, GPA], scene: simulate.Simulation) -> Figure:
     grid = figure.add_gridspec(3, 3, height_ratios=(1, 1, 0.7))
     below = figure.add_subplot(grid[2, :])
     true = scene.translations
-    for i, method in enumerate(METHODS):
+    for i, method in enumerate(ALL_METHODS):
         deviations = aligned_poses(models[method], scene.template)[1] - true
         axes = figure.add_subplot(grid[i // 3, i % 3])
         closed = np.vstack([true, true[:1]])

@@ -15,22 +15,10 @@ from ..errors import FormatError, KernelGPAError
 from ..observations.sampling import farthest_points
 from ..trust import selection
 from ..typing import Array
-from . import ct, face, liver
+from . import ct, face, liver, scoring
 from .data_folder import PUBLISHED, DataFolder, DataSet, read_data_folder, view_counts
-from .scoring import (
-    FULL_TUNING,
-    Settings,
-    TuningPlan,
-    add_error_rows,
-    describe_tuned,
-    distance_table,
-    fit_methods,
-    own_claims,
-    score_methods,
-    score_table,
-    without_warnings,
-)
-from .tables import METHODS, Outcome, Table
+from .scoring import Settings, TuningPlan
+from .tables import ALL_METHODS, Outcome, Table
 
 LANDMARKS = 326  # of surfaces and dense clouds
 DENSE_CLOUD = 1000  # points, above which only some points of complete clouds are made landmarks
@@ -38,7 +26,7 @@ MIN_CATEGORY = 10  # landmarks of each cloud in each category
 SETTINGS = {"face": face.PAPER_SETTINGS, "liver": liver.PAPER_SETTINGS}  # if the name contains the word
 OTHER_SETTINGS = face.PAPER_SETTINGS
 THIN_PLATE_SMOOTHING = {2: 10.0, 3: 0.01}  # of the authors, by dimension
-UNIT = "units of the file"
+FILE_UNIT = "units of the file"
 WHERE_PUBLISHED = "the authors' data are published as " + "; ".join(f"{one.file} ({one.archive})" for one in PUBLISHED)
 
 
@@ -52,7 +40,7 @@ def require_data(folder: Path) -> DataFolder:
     return found
 
 
-def run(found: DataFolder, tuning: TuningPlan = FULL_TUNING) -> list[Outcome]:
+def run(found: DataFolder, tuning: TuningPlan = scoring.FULL_TUNING) -> list[Outcome]:
     """Return one outcome per data set, and one that lists what is missing."""
     data = with_progress(found.data, "data sets", len(found.data))
     return [*(_outcome_or_error(one, tuning) for one in data), _missing(found)]
@@ -74,7 +62,7 @@ def _outcome_or_error(data: DataSet, tuning: TuningPlan) -> Outcome:
         return Outcome(data.name, f"Your data: {data.name}", f"Not registered: {error}", [], [], {})
 
 
-def outcome_of(data: DataSet, tuning: TuningPlan = FULL_TUNING) -> Outcome:
+def outcome_of(data: DataSet, tuning: TuningPlan = scoring.FULL_TUNING) -> Outcome:
     if data.surfaces and data.test is not None:
         return _on_surfaces(data.name, data.test, tuning)
     if data.test is not None:
@@ -106,45 +94,49 @@ def _settings(name: str, dimension: int) -> Settings:
 def _on_surfaces(name: str, surfaces: Array, tuning: TuningPlan) -> Outcome:
     """Register some vertices as landmarks, and test on all."""
     landmarks = farthest_points(surfaces[0], LANDMARKS)
-    models = fit_methods(surfaces[:, landmarks], _settings(name, surfaces.shape[2]), tuning)
+    models = scoring.fit_methods(surfaces[:, landmarks], _settings(name, surfaces.shape[2]), tuning)
     labels = [f"surface {t + 1}" for t in range(len(surfaces))]
     title = "distance of each surface from the mean map"
-    distances = distance_table(f"{name}-each", title, labels, models, surfaces, UNIT)
-    scores = score_methods(models, surfaces)
-    add_error_rows(distances, scores)
-    table = score_table(name, "disagreement on all vertices", {"all": scores}, UNIT)
+    distances = scoring.distance_table(f"{name}-each", title, labels, models, surfaces, FILE_UNIT)
+    scores = scoring.score_methods(models, surfaces)
+    scoring.add_error_rows(distances, scores)
+    table = scoring.score_table(name, "disagreement on all vertices", {"all": scores}, FILE_UNIT)
     about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(landmarks)} of them landmarks."
-    notes = [describe_tuned(models["tuned"], "all")]
-    return Outcome(name, f"Your data: {name}", about, [distances, table], own_claims(table), {}, notes)
+    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    return Outcome(name, f"Your data: {name}", about, [distances, table], scoring.own_claims(table), {}, notes)
 
 
 def _on_test_points(name: str, points: Array, test: Array, tuning: TuningPlan) -> Outcome:
-    models = fit_methods(points, _settings(name, points.shape[2]), tuning)
-    table = score_table(name, "disagreement on the test points", {"all": score_methods(models, test)}, UNIT)
+    models = scoring.fit_methods(points, _settings(name, points.shape[2]), tuning)
+    table = scoring.score_table(
+        name, "disagreement on the test points", {"all": scoring.score_methods(models, test)}, FILE_UNIT
+    )
     about = f"{len(points)} clouds of {points.shape[1]} landmarks and {test.shape[1]} test points."
-    notes = [describe_tuned(models["tuned"], "all")]
-    return Outcome(name, f"Your data: {name}", about, [table], own_claims(table), {}, notes)
+    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    return Outcome(name, f"Your data: {name}", about, [table], scoring.own_claims(table), {}, notes)
 
 
 def _on_categories(name: str, points: Array, tuning: TuningPlan) -> Outcome:
     """Register each category and test on the others, as in the experiment on CT."""
     categories = ct.fit_categories(points, view_counts(points), points, ct.PAPER_SETTINGS, tuning)
     scores = {f"seen in {count}": of_category for count, (_, of_category) in categories.items()}
-    table = score_table(name, "disagreement on the landmarks of the other categories", scores, UNIT)
+    table = scoring.score_table(name, "disagreement on the landmarks of the other categories", scores, FILE_UNIT)
     about = f"{len(points)} clouds of {points.shape[1]} landmarks, by the number of clouds that see them."
-    notes = [describe_tuned(models["tuned"], f"seen in {count}") for count, (models, _) in categories.items()]
-    return Outcome(name, f"Your data: {name}", about, [table], [*ct.claims(table), *own_claims(table)], {}, notes)
+    notes = [scoring.describe_tuned(models["tuned"], f"seen in {count}") for count, (models, _) in categories.items()]
+    return Outcome(
+        name, f"Your data: {name}", about, [table], [*ct.claims(table), *scoring.own_claims(table)], {}, notes
+    )
 
 
 def _on_left_out_landmarks(name: str, points: Array, tuning: TuningPlan) -> Outcome:
-    models = fit_methods(points, _settings(name, points.shape[2]), tuning)
+    models = scoring.fit_methods(points, _settings(name, points.shape[2]), tuning)
     folds = min(tuning.folds, points.shape[1])
-    table = Table(name, f"landmarks left out, {folds} folds", UNIT, METHODS)
-    with without_warnings():
-        validations = [selection.cross_validate(models[method], points, folds=folds) for method in METHODS]
+    table = Table(name, f"landmarks left out, {folds} folds", FILE_UNIT, ALL_METHODS)
+    with scoring.without_warnings():
+        validations = [selection.cross_validate(models[method], points, folds=folds) for method in ALL_METHODS]
     medians = [float(np.nanmedian(np.linalg.norm(one.residuals, axis=2))) for one in validations]
     table.add("sensor error, median", medians)
     table.add("the paper's cross-validation error", [one.cve for one in validations])
     about = f"{points.shape[0]} clouds of {points.shape[1]} landmarks in {points.shape[2]}D."
-    notes = [describe_tuned(models["tuned"], "all")]
-    return Outcome(name, f"Your data: {name}", about, [table], own_claims(table), {}, notes)
+    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    return Outcome(name, f"Your data: {name}", about, [table], scoring.own_claims(table), {}, notes)

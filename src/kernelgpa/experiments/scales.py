@@ -44,7 +44,7 @@ FULL = Plan(removals=tuple(range(50, 601, 50)), trials=20, folds=FOLDS, noise=1.
 QUICK = Plan(removals=(300, 600), trials=2, folds=FOLDS, noise=1.0, tuning=QUICK_TUNING)
 
 ERRORS = ("cross-validation error", "sensor error, median", "map error")
-SCALE_METHODS = ("refined", "pairwise")
+COMPARED_SCALES = ("refined", "pairwise")
 CONTROL_POINTS = (3, 5, 7)  # per axis
 MIN_VIEWS = 3  # of a landmark, which are never removed
 MANY_REMOVED = 0.3  # of the observations, from which on the refined scales should be better
@@ -117,7 +117,7 @@ def _trial(
 ) -> dict[str, list[float]]:
     """Return the errors of each method with both kinds of scales, and of this project's two, on the same data."""
     thinned = _thinned(scene, count, trial, seed)
-    columns = {f"{name}, {method}": model for method in SCALE_METHODS for name, model in models(method).items()}
+    columns = {f"{name}, {method}": model for method in COMPARED_SCALES for name, model in models(method).items()}
     columns |= {"default": KernelGPA(), "tuned": tuned}
     return {column: _errors_of(model, thinned, scene.template, folds) for column, model in columns.items()}
 

@@ -21,11 +21,11 @@ from ..estimators.deformable import DeformableGPA
 from ..estimators.models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..trust import metrics, selection
 from ..typing import Array, BoolArray
-from .tables import METHODS, OWN_METHODS, PAPER_METHODS, Claim, Table, formatted
+from .tables import ALL_METHODS, OWN_METHODS, PAPER_METHODS, Claim, Table, formatted
 
 ROBUST_LOSS = "geman-mcclure"
 TRIMMED_SHARE = 10  # one residual of so many is left out of the error that compares tuned models
-CLOSE = 1.05  # ratio up to which two errors count as close
+CLOSE_RATIO = 1.05  # ratio up to which two errors count as close
 FOLD_COUNT = "points at folds (count)"
 
 
@@ -144,7 +144,7 @@ def score_methods(
     test: Array,  # (n, k, d)
     truth: Array | None = None,  # (m, d)
 ) -> dict[str, Scores]:
-    return {method: _score(models[method], test, truth) for method in METHODS}
+    return {method: _score(models[method], test, truth) for method in ALL_METHODS}
 
 
 def _score(gpa: GPA, test: Array, truth: Array | None) -> Scores:
@@ -178,11 +178,11 @@ def distance_table(
 ) -> Table:
     """Tabulate the root mean square distance of each warped surface from the mean of all."""
     distances = []
-    for method in METHODS:
+    for method in ALL_METHODS:
         warped = models[method].transform_clouds(surfaces)
         squares = np.sum((warped - metrics.mean_map(warped)) ** 2, axis=2)  # (n, k)
         distances.append(np.sqrt(squares.mean(axis=1)))
-    table = Table(name, title, unit, METHODS)
+    table = Table(name, title, unit, ALL_METHODS)
     for label, values in zip(labels, np.transpose(distances), strict=True):
         table.add(label, values)
     return table
@@ -190,9 +190,9 @@ def distance_table(
 
 def add_error_rows(table: Table, scores: Mapping[str, Scores], unit: str = "") -> None:
     """Append the sensor-frame error of the same fits, and the map error if it is known."""
-    table.add(f"sensor error, median{unit}", [float(np.nanmedian(scores[method].sensor)) for method in METHODS])
-    if not np.isnan([scores[method].map_error for method in METHODS]).all():
-        table.add(f"map error{unit}", [scores[method].map_error for method in METHODS])
+    table.add(f"sensor error, median{unit}", [float(np.nanmedian(scores[method].sensor)) for method in ALL_METHODS])
+    if not np.isnan([scores[method].map_error for method in ALL_METHODS]).all():
+        table.add(f"map error{unit}", [scores[method].map_error for method in ALL_METHODS])
 
 
 STATISTICS: dict[str, Callable[[Scores], float]] = {
@@ -212,10 +212,10 @@ def score_table(name: str, title: str, by_scene: Mapping[str, Mapping[str, Score
     The sensor-frame error is very large near folds of the warps, and one such point among thousands determines the
     mean.  Therefore the median is given too, and points at folds are counted if there are any.
     """
-    table = Table(name, title, unit, METHODS)
+    table = Table(name, title, unit, ALL_METHODS)
     for scene, scores in by_scene.items():
         for label, statistic in STATISTICS.items():
-            values = [statistic(scores[method]) for method in METHODS]
+            values = [statistic(scores[method]) for method in ALL_METHODS]
             if not np.isnan(values).all() and (label != FOLD_COUNT or any(values)):
                 table.add(f"{scene}: {label}", values)
     return table
@@ -261,11 +261,11 @@ def _reason(table: Table, label: str, method: str, rival: str) -> str:
     folded = _row_if_present(table, f"{scene}: {FOLD_COUNT}")
     if statistic.endswith("mean") and folded.get(method):
         median = table.row(f"{scene}: sensor error, median")
-        if median[method] <= CLOSE * median[rival]:
+        if median[method] <= CLOSE_RATIO * median[rival]:
             return f"{folded[method]:g} points at folds of the warps determine the mean; compare the median"
     map_errors = _row_if_present(table, f"{scene}: map error")
     nearer = bool(map_errors) and map_errors[method] < map_errors[rival]
-    if "sensor" in statistic and nearer and row[method] <= CLOSE * row[rival]:
+    if "sensor" in statistic and nearer and row[method] <= CLOSE_RATIO * row[rival]:
         return "within 5 %, and the map is nearer to the truth"
     if method == "default" and "sensor" in statistic and not rival.startswith("kernel"):
         return f"{rival} suits these data better than kernels with these settings, the paper's kernel included"

@@ -23,7 +23,7 @@ from .figures import CaptionedFigure
 
 PAPER_METHODS = ("rigid", "affine", "thin-plate", "kernel")
 OWN_METHODS = ("default", "tuned")
-METHODS = (*PAPER_METHODS, *OWN_METHODS)  # the columns of most tables
+ALL_METHODS = (*PAPER_METHODS, *OWN_METHODS)  # the columns of most tables
 
 NOT_PRINTED = ("", "-")
 IN_PAPER = ", in the paper"
