@@ -9,18 +9,20 @@ from hypothesis import strategies as st
 from numpy.linalg import eigh, norm
 from numpy.testing import assert_allclose, assert_array_equal
 
-import kernelgpa.spectrum.eigenpairs
-import kernelgpa.spectrum.operators
 from conftest import random_rotation, scene
 from kernelgpa import InvalidObservations, NumericalFailure, Observations
 from kernelgpa.gauge.baselines import factorisation
-from kernelgpa.spectrum.eigenpairs import RESIDUAL, Spectrum, Uniqueness, bottom_eigenpairs, metric_of
-from kernelgpa.spectrum.operators import Block, DenseCost, LowRankCost, total_cost
+from kernelgpa.spectrum.dense import DenseCost
+from kernelgpa.spectrum.eigenpairs import Metric, Spectrum, Uniqueness, bottom_eigenpairs
+from kernelgpa.spectrum.krylov import RESIDUAL
+from kernelgpa.spectrum.low_rank import Block, Features, LowRankCost
+from kernelgpa.spectrum.operator import DiagonalPlusLowRank, OperatorLimits
+from kernelgpa.spectrum.total import total_cost
 from kernelgpa.warps import AffineFamily, KernelFamily, LowRankFactor, ThinPlateFamily, reduce
 from kernelgpa.warps.kernels import Gaussian, Wendland
 
 EPS = np.finfo(float).eps
-LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Krylov", "thin: Woodbury and Krylov"
+LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Krylov", "low-rank: Woodbury and Krylov"
 SOLVERS = [LAPACK, CHOLESKY, WOODBURY]
 
 THIN = {
@@ -33,19 +35,18 @@ FAMILIES = {**THIN, **EXACT}
 PAIRS = [(name, solver) for name in FAMILIES for solver in SOLVERS if name in THIN or solver != WOODBURY]
 
 
-@pytest.fixture
-def solve_with(monkeypatch):
-    """bottom_eigenpairs() with the given solver, also for small problems."""
+LIMITS = {
+    LAPACK: OperatorLimits(dense=10**6, direct=10**6),
+    CHOLESKY: OperatorLimits(dense=10**6, direct=0),
+    WOODBURY: OperatorLimits(dense=0, direct=0),
+}
 
-    def solve(clouds, m, dimension, modes, solver, *metric):
-        form_limit, solver_limit = {LAPACK: (10**6, 10**6), CHOLESKY: (10**6, 0), WOODBURY: (0, 0)}[solver]
-        monkeypatch.setattr(kernelgpa.spectrum.operators, "SMALL", form_limit)
-        monkeypatch.setattr(kernelgpa.spectrum.eigenpairs, "SMALL", solver_limit)
-        spectrum = bottom_eigenpairs(total_cost(clouds, m), dimension, modes, *metric)
-        assert spectrum.solver == solver
-        return spectrum
 
-    return solve
+def solve_with(clouds, m, dimension, modes, solver, metric=None):
+    """Return the bottom eigenpairs by the given solver, also for small problems."""
+    spectrum = bottom_eigenpairs(total_cost(clouds, m, LIMITS[solver]), dimension, modes, metric)
+    assert spectrum.solver == solver
+    return spectrum
 
 
 def total_matrix(clouds, m):
@@ -119,7 +120,7 @@ def _remaining(values, m):
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
 @pytest.mark.parametrize("hidden", [0.0, 0.4])
-def test_each_solver_finds_the_bottom_eigenpairs(name, solver, hidden, dimension, solve_with):
+def test_each_solver_finds_the_bottom_eigenpairs(name, solver, hidden, dimension):
     m, modes = 120, 12
     clouds = reduced(FAMILIES[name], scene(n=4, m=m, d=dimension, hidden=hidden, bend=0.1)[0])
     spectrum = solve_with(clouds, m, dimension, modes, solver)
@@ -128,7 +129,7 @@ def test_each_solver_finds_the_bottom_eigenpairs(name, solver, hidden, dimension
 
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
-def test_the_same_input_gives_identical_results(name, solver, solve_with):
+def test_the_same_input_gives_identical_results(name, solver):
     points = scene(n=4, m=120)[0]
     first, second = (solve_with(reduced(FAMILIES[name], points), 120, 3, 8, solver) for _ in range(2))
     assert_array_equal(first.values, second.values)
@@ -172,14 +173,15 @@ def weighted_scene(n, m, d, hidden):
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
 @pytest.mark.parametrize("hidden", [0.0, 0.4])
-def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension, solve_with):
+def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension):
     """Q x = lambda D x  with D the mean weight of each landmark."""
     m, modes = 120, 12
     observations = weighted_scene(4, m, dimension, hidden)
     clouds = [reduce(FAMILIES[name], cloud) for cloud in observations.clouds]
-    density, top, _ = metric_of(observations.stacked)
+    metric = Metric.of_clouds(observations.stacked)
+    density, top = metric.density, metric.bound
     assert_allclose(density, observations.weights.sum(axis=0) / observations.counts, rtol=10 * EPS)
-    spectrum = solve_with(clouds, m, dimension, modes, solver, density, top)
+    spectrum = solve_with(clouds, m, dimension, modes, solver, metric)
     Q, X, root = total_matrix(clouds, m), spectrum.vectors, np.sqrt(density)
     S = Q / root[:, None] / root
     assert np.linalg.eigvalsh(S)[-1] <= top * (1 + 100 * EPS)
@@ -193,12 +195,12 @@ def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension,
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_constants_are_excluded_if_all_eigenvalues_reach_their_bound(solver, dimension, solve_with):
+def test_the_constants_are_excluded_if_all_eigenvalues_reach_their_bound(solver, dimension):
     """For two complete clouds each eigenvalue beyond the affine functions is 2, the upper bound."""
     m, modes = 120, 20
     observations = Observations.from_array(scene(n=2, m=m, d=dimension, hidden=0.0, bend=0.1)[0])
     clouds = [reduce(AffineFamily(), cloud) for cloud in observations.clouds]
-    spectrum = solve_with(clouds, m, dimension, modes, solver, *metric_of(observations.stacked))
+    spectrum = solve_with(clouds, m, dimension, modes, solver, Metric.of_clouds(observations.stacked))
     assert spectrum.values[-1] == pytest.approx(2, abs=100 * EPS)
     assert_bottom(spectrum, total_matrix(clouds, m), modes)
 
@@ -211,8 +213,8 @@ def test_a_vanishing_weight_gives_the_spectrum_without_the_landmark():
     spectra = []
     for some in (observations, without):
         cost = total_cost([reduce(AffineFamily(), cloud) for cloud in some.clouds], len(some.landmarks))
-        spectra.append(bottom_eigenpairs(cost, 3, 3, *metric_of(some.stacked)))
-    # the faint landmarks change the others by their share of the weight
+        spectra.append(bottom_eigenpairs(cost, 3, 3, Metric.of_clouds(some.stacked)))
+    # the faint landmarks move the rest by their share of the weight
     assert_allclose(spectra[0].values, spectra[1].values, rtol=0, atol=1e-9 * 40)
     overlap = np.abs(spectra[0].vectors[5:].T @ spectra[1].vectors)
     gap = np.diff(np.concatenate([[0], spectra[1].values])).min()
@@ -255,7 +257,7 @@ def test_one_dense_cloud_gives_a_dense_operator():
 
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
-def test_exact_copies_have_d_zero_eigenvalues(name, solver, dimension, solve_with):
+def test_exact_copies_have_d_zero_eigenvalues(name, solver, dimension):
     m, modes = 120, 9
     points = scene(n=4, m=m, d=dimension, hidden=0.0, bend=0.0)[0]
     clouds = reduced(FAMILIES[name], points)
@@ -284,7 +286,7 @@ REPEATED = {
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", REPEATED)
 @pytest.mark.parametrize("modes", [3, 4, 7])
-def test_all_vectors_of_a_repeated_eigenvalue_are_found(name, modes, solver, solve_with):
+def test_all_vectors_of_a_repeated_eigenvalue_are_found(name, modes, solver):
     cloud = PrescribedSpectrum(REPEATED[name], thin=solver == WOODBURY)
     spectrum = solve_with([cloud], 160, 3, modes, solver)
     assert_allclose(spectrum.values, np.sort(cloud.values)[1 : modes + 2], rtol=0, atol=10 * EPS * spectrum.top)
@@ -293,7 +295,7 @@ def test_all_vectors_of_a_repeated_eigenvalue_are_found(name, modes, solver, sol
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
 @pytest.mark.parametrize("modes", [3, 8, 20])
-def test_the_repeated_eigenvalues_of_a_lattice_are_found(name, solver, modes, solve_with):
+def test_the_repeated_eigenvalues_of_a_lattice_are_found(name, solver, modes):
     """Copies of a cubic lattice have double and triple eigenvalues, most of them closely spaced."""
     ticks = np.arange(5.0)
     lattice = np.stack(np.meshgrid(ticks, ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 3)
@@ -332,7 +334,7 @@ def test_the_text_for_a_missing_gap_names_the_cause():
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_equal_eigenvalues_d_and_d_plus_1_have_no_gap(solver, solve_with):
+def test_equal_eigenvalues_d_and_d_plus_1_have_no_gap(solver):
     thin = solver == WOODBURY
     assert (
         solve_with([PrescribedSpectrum([0.1, 0.2, 0.3, 0.3], thin=thin)], 160, 3, 3, solver).uniqueness
@@ -347,7 +349,7 @@ def test_equal_eigenvalues_d_and_d_plus_1_have_no_gap(solver, solve_with):
 def test_the_total_cost_is_the_trace():
     clouds = reduced(AffineFamily(), scene(n=4, m=120)[0])
     Q = total_matrix(clouds, 120)
-    assert total_cost(clouds, 120).total == pytest.approx(np.trace(Q), rel=100 * EPS)
+    assert total_cost(clouds, 120).trace == pytest.approx(np.trace(Q), rel=100 * EPS)
     assert bottom_eigenpairs(total_cost(clouds, 120), 3, 3).top == pytest.approx(np.trace(Q), rel=100 * EPS)
 
 
@@ -365,16 +367,16 @@ def test_an_operator_and_its_inverse_equal_the_dense_matrix(kind, seed, scale, l
     cost = (
         DenseCost(Q)
         if kind is DenseCost
-        else LowRankCost(weights, (Block(np.arange(len(basis)), weights, basis),), np.ones(len(basis)))
+        else LowRankCost(Features(weights, (Block(np.arange(len(basis)), weights, basis),)))
     )
     x = rng.standard_normal((m, 4))
     assert cost.landmarks == m
-    assert cost.total == pytest.approx(np.trace(Q), rel=100 * EPS)
+    assert cost.trace == pytest.approx(np.trace(Q), rel=100 * EPS)
     assert_allclose(cost.apply(x), Q @ x, rtol=0, atol=100 * EPS * norm(x))
     assert_allclose(cost.apply(x[:, 0]), Q @ x[:, 0], rtol=0, atol=100 * EPS * norm(x))
     diagonal, columns = rng.uniform(0.1, 1, m), 0.1 * rng.standard_normal((m, extra)) / np.sqrt(m)
     S = scale * Q + np.diag(diagonal) - columns @ columns.T + lift
-    solve = cost.inverse(scale, diagonal, columns, np.full(cost.landmarks, np.sqrt(lift)))
+    solve = cost.solver(scale, DiagonalPlusLowRank(diagonal, columns, np.full(cost.landmarks, np.sqrt(lift))))
     tolerance = 100 * EPS * np.linalg.cond(S) * norm(np.linalg.inv(S), 2) * norm(x)
     assert_allclose(solve(x), np.linalg.inv(S) @ x, rtol=0, atol=tolerance)
     factors = rng.uniform(0.5, 2, m)
@@ -384,18 +386,17 @@ def test_an_operator_and_its_inverse_equal_the_dense_matrix(kind, seed, scale, l
 
 
 @pytest.mark.parametrize("name", THIN)
-def test_low_rank_and_dense_operators_are_equal(name, monkeypatch):
+def test_low_rank_and_dense_operators_are_equal(name):
     clouds = reduced(THIN[name], scene(n=4, m=120)[0])
     dense = total_cost(clouds, 120)
-    monkeypatch.setattr(kernelgpa.spectrum.operators, "SMALL", 0)
-    thin = total_cost(clouds, 120)
+    thin = total_cost(clouds, 120, OperatorLimits(dense=0))
     assert isinstance(dense, DenseCost)
     assert isinstance(thin, LowRankCost)
     assert_allclose(thin.apply(np.eye(120)), dense.matrix, rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
     assert_allclose(dense.matrix, total_matrix(clouds, 120), rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
 
 
-def test_an_indefinite_matrix_is_refused(solve_with):
+def test_an_indefinite_matrix_is_refused():
     cloud = PrescribedSpectrum([-0.1, 0.2, 0.3, 0.4])
     with pytest.raises(NumericalFailure, match="raise smoothing"):
         solve_with([cloud], 160, 3, 3, CHOLESKY)

@@ -16,9 +16,9 @@ import numpy as np
 
 from .. import simulate
 from ..errors import KernelGPAWarning
+from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
-from ..estimators.models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..trust import metrics, selection
 from ..typing import Array, BoolArray
 from .tables import ALL_METHODS, OWN_METHODS, PAPER_METHODS, Claim, Table, formatted

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InvalidSetting
-from ..gauge.rotations import nearest
+from ..gauge.rotations import nearest_rotation
 from ..typing import Array, IndexArray
 
 
@@ -54,7 +54,7 @@ def align_to_template(bodies: Array, template: Array) -> Array:  # (n, v, d), (v
     sensor.  Without that common motion the poses of the sensors are the truth.
     """
     centroids, centroid = bodies.mean(axis=1, keepdims=True), template.mean(axis=0)
-    rotations = nearest(np.einsum("vi,nvj->nij", template - centroid, bodies - centroids))
+    rotations = nearest_rotation(np.einsum("vi,nvj->nij", template - centroid, bodies - centroids))
     return (bodies - centroids) @ rotations.transpose(0, 2, 1) + centroid
 
 
