@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from conftest import LAWFUL, random_rotation, scene
+from conftest import STANDARD_MODELS, random_rotation, scene
 from degenerate_scenes import SCENES, grid, one_flat_cloud, thin
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, Observations, RigidGPA, selection
 from kernelgpa.observations.geometry import frame_of
@@ -23,7 +23,7 @@ from kernelgpa.spectrum.eigenpairs import Uniqueness
 from kernelgpa.streaming import StreamingGPA
 from kernelgpa.warps.leave_out import leave_one_out
 
-MODELS = [*LAWFUL, KernelGPA(inducing=12), KernelGPA(robust="tukey")]
+MODELS = [*STANDARD_MODELS, KernelGPA(inducing=12), KernelGPA(robust="tukey")]
 NUMBER = re.compile(r"[-+]?\b\d[\d.]*(e[-+]?\d+)?\b")
 
 

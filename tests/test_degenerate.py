@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from conftest import LAWFUL, random_rotation, scene
+from conftest import STANDARD_MODELS, random_rotation, scene
 from degenerate_scenes import (
     cloud_with_two_shared_landmarks,
     embedded,
@@ -27,7 +27,7 @@ from kernelgpa import (
     WeaklyConnected,
 )
 
-MODELS = [*LAWFUL, KernelGPA(inducing=12)]
+MODELS = [*STANDARD_MODELS, KernelGPA(inducing=12)]
 every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 
 
