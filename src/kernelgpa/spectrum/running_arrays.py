@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..observations.cloud import Cloud, mean_thinness
-from ..observations.stacked import StackedClouds
+from ..observations.stacked import StackedClouds, WeightedProducts
 from ..typing import Array, IndexArray
 from .operators import DenseCost
 
@@ -56,9 +56,9 @@ class RunningArrays:
         """The clouds in the order of their columns, over the landmarks in the order of their rows."""
         self._resize(len(self.landmarks), len(self.keys))
         ranks, resolution = np.array([one.frame.rank for one in clouds]), max(one.resolution for one in clouds)
-        arrays = StackedClouds(self._weights, self._centred, self._means, ranks, resolution, mean_thinness(clouds))
-        arrays.__dict__["weighted_points"], arrays.__dict__["squared_sizes"] = self._weighted_points, self._squared_sizes
-        return arrays
+        products = WeightedProducts(self._weighted_points, self._squared_sizes)
+        thinness = mean_thinness(clouds)
+        return StackedClouds(self._weights, self._centred, self._means, ranks, resolution, thinness, products)
 
     def reserve(self, landmarks: int) -> None:
         """Let landmark indices go up to ``landmarks``."""
