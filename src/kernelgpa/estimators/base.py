@@ -86,6 +86,12 @@ class GPA(BaseEstimator, ABC):
     mirrored_: list[Name]
 
     sizes_differ = False  # whether clouds of any size are sound
+    bends = False  # whether the warps deform
+
+    @property
+    def solves_from_sum(self) -> bool:
+        """Whether the map follows from the summed cost of the clouds, so that clouds can come and go one at a time."""
+        return False
 
     def fit(self, points: Any, weights: Any = None) -> Self:
         """Register the clouds: (n, m, d) with NaN, a list of (points, ids), or Observations.

@@ -77,6 +77,12 @@ class DeformableGPA(GPA):
     inducing_errors_: Array  # (n,) what a warp at inducing points may miss, in the map; 0 where it misses nothing
     standardised_residuals_: Array  # (n, m) the same in units of what is expected for an observation that far away
 
+    bends = True
+
+    @property
+    def solves_from_sum(self) -> bool:
+        return self.robust is None and self.scale_method != "pairwise"
+
     def prepare(self, problem: Problem) -> Prepared:
         family = self._within_memory(self.family(), problem)
         return Prepared(family, parallel_map(family.prepare, problem.restricted.clouds, self._jobs(problem.restricted)))

@@ -121,9 +121,7 @@ class RunningSum:
 
     def sizes_with(self, names: Sequence[Name], without: Collection[CloudKey]) -> tuple[list[int], int]:
         """Number of shared landmarks in each cloud and in all, with one more cloud and without some others."""
-        clouds = [
-            self.index.names_of(record.cloud.seen) for key, record in self.records.items() if key not in without
-        ]
+        clouds = [self.index.names_of(record.cloud.seen) for key, record in self.records.items() if key not in without]
         clouds += [list(names)] if names else []
         counts = Counter(name for one in clouds for name in one)
         return [sum(counts[name] > 1 for name in one) for one in clouds], sum(n > 1 for n in counts.values())

@@ -1,7 +1,7 @@
-"""The lines of a file or of standard input, each with where it ended, so that reading can go on from there.
+"""The lines of a file or of standard input, each with the position after it, from which reading can be resumed.
 
-A line that has no end yet is waited for while the file grows, and is never read in part.  A place is kept as bytes, as
-lines and as a check sum of the first line, by which the same input is known again.
+While a file grows, a line without an end is waited for and never read in part.  A position counts bytes and lines, and
+holds a checksum of the first line, by which the same input is recognised.
 """
 
 from __future__ import annotations
@@ -19,101 +19,102 @@ from typing import BinaryIO
 from ..errors import FormatError
 from ..io.checked import Unsound, is_whole
 
-POLL = 0.05  # seconds between two looks at a file that grows
+POLL_INTERVAL = 0.05  # seconds between two looks at a file that grows
 STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
-class Place:
+class InputPosition:
     """How far an input has been read."""
 
     offset: int = 0  # bytes
     lines: int = 0
-    first: int | None = None  # check sum of the first line
+    checksum: int | None = None  # of the first line
 
     def __post_init__(self) -> None:
-        known = self.first is None or is_whole(self.first)
+        known = self.checksum is None or is_whole(self.checksum)
         if not is_whole(self.offset, 0) or not is_whole(self.lines, 0) or not known:
-            raise Unsound(f"{self} is no place in an input")
+            raise Unsound(f"{self} is not a position in an input")
 
-    def after(self, line: bytes) -> Place:
-        first = zlib.crc32(line.strip()) if self.first is None else self.first
-        return Place(self.offset + len(line), self.lines + 1, first)
+    def after(self, line: bytes) -> InputPosition:
+        first = _checksum(line) if self.checksum is None else self.checksum
+        return InputPosition(self.offset + len(line), self.lines + 1, first)
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line, and the place after it."""
+class InputLine:
+    """One line, and the position after it."""
 
     text: bytes
-    place: Place
+    position: InputPosition
 
     @property
     def number(self) -> int:
-        return self.place.lines
+        return self.position.lines
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
+        """Whether the line has its end; otherwise it may still be written."""
         return self.text.endswith(b"\n")
 
 
 @contextmanager
-def lines_of(path: Path, follow: bool, place: Place) -> Iterator[Iterator[Line]]:
-    """The lines after a place; with ``follow`` a file is waited for to grow, for ever."""
+def read_lines(path: Path, follow: bool, position: InputPosition) -> Iterator[Iterator[InputLine]]:
+    """The lines after a position; with ``follow`` those too that are appended to the file later, without end."""
     if str(path) == STANDARD_INPUT:
         if sys.stdin is None:
             raise FormatError("standard input", None, "it is closed", "give a file of frames, or a pipe")
-        yield _of_pipe(sys.stdin.buffer, place)
+        yield _lines_of_pipe(sys.stdin.buffer, position)
         return
     with _opened(path) as file:
         if not path.is_file():  # a named pipe
-            yield _of_pipe(file, place)
+            yield _lines_of_pipe(file, position)
             return
-        _find(file, path, place)
-        yield _of_file(file, path, follow, place)
+        _seek(file, path, position)
+        yield _lines_of_file(file, path, follow, position)
 
 
-def _of_file(file: BinaryIO, path: Path, follow: bool, place: Place) -> Iterator[Line]:
-    half = b""
+def _lines_of_file(file: BinaryIO, path: Path, follow: bool, position: InputPosition) -> Iterator[InputLine]:
+    partial = b""
     while True:
-        text = half + file.readline()
+        text = partial + file.readline()
         if text.endswith(b"\n") or (text and not follow):
-            half = b""
-            place = place.after(text)
-            yield Line(text, place)
+            partial = b""
+            position = position.after(text)
+            yield InputLine(text, position)
         elif not follow:
             return
         else:
-            half = text
-            if os.fstat(file.fileno()).st_size < place.offset + len(half):
-                raise FormatError(path, None, "the file became shorter", "a stream may only grow; start again")
-            if not _is_still(path, file):
+            partial = text
+            if os.fstat(file.fileno()).st_size < position.offset + len(partial):
+                raise FormatError(path, None, "the file became shorter", "only append to a stream, or start again")
+            if not _is_same_file(path, file):
                 raise FormatError(
                     path, None, "the file was replaced by another", "append to it instead, or start again"
                 )
-            time.sleep(POLL)
+            time.sleep(POLL_INTERVAL)
 
 
-def _is_still(path: Path, file: BinaryIO) -> bool:
+def _is_same_file(path: Path, file: BinaryIO) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:
         return False
 
 
-def _of_pipe(file: BinaryIO, place: Place) -> Iterator[Line]:
-    """All lines; those before a place are passed over if the input begins as it did then."""
+def _lines_of_pipe(file: BinaryIO, position: InputPosition) -> Iterator[InputLine]:
+    """All lines, without those before a position if the input begins with the same line as then."""
     first = file.readline()
     if not first:
         return
-    replayed = place.first is not None and zlib.crc32(first.strip()) == place.first
-    passed = 1 if replayed else 0
-    while replayed and passed < place.lines and file.readline():
-        passed += 1
+    replayed = position.checksum is not None and _checksum(first) == position.checksum
+    skipped = 1 if replayed else 0
+    while replayed and skipped < position.lines and file.readline():
+        skipped += 1
     text = file.readline() if replayed else first
     while text:
-        place = place.after(text)
-        yield Line(text, place)
+        position = position.after(text)
+        yield InputLine(text, position)
         text = file.readline()
 
 
@@ -126,14 +127,18 @@ def _opened(path: Path) -> BinaryIO:
         raise FormatError(path, None, "there is no such file", "check the name, or give - for standard input") from None
 
 
-def _find(file: BinaryIO, path: Path, place: Place) -> None:
-    """Go to a place in a file that must be the same, and as long at least."""
-    if place.first is None:
+def _seek(file: BinaryIO, path: Path, position: InputPosition) -> None:
+    """Go to a position in a file, which must be the file of the checkpoint and at least as long."""
+    if position.checksum is None:
         return
     size = os.fstat(file.fileno()).st_size
-    if size < place.offset:
-        found = f"it has {size} bytes and {place.offset} were read of it before the checkpoint"
+    if size < position.offset:
+        found = f"it has {size} bytes, and {position.offset} were read before the checkpoint"
         raise FormatError(path, None, found, "give the same file, or another checkpoint")
-    if zlib.crc32(file.readline(place.offset).strip()) != place.first:
-        raise FormatError(path, None, "it is another file than that of the checkpoint", "give another checkpoint")
-    file.seek(place.offset)
+    if _checksum(file.readline(position.offset)) != position.checksum:
+        raise FormatError(path, None, "it is not the file of the checkpoint", "give another checkpoint")
+    file.seek(position.offset)
+
+
+def _checksum(line: bytes) -> int:
+    return zlib.crc32(line.strip())

@@ -1,4 +1,4 @@
-"""What a stream knows: the map, the poses, the warps of its clouds, and what may be wrong."""
+"""Results of a stream: the map, the poses and warps of its clouds, and findings about what may be wrong."""
 
 from __future__ import annotations
 
@@ -9,174 +9,178 @@ import numpy.typing as npt
 
 from ..errors import InvalidObservations, NotFitted
 from ..estimators.base import GPA
-from ..estimators.deformable import DeformableGPA
 from ..gauge.poses import pose_onto
-from ..observations.arrays import finite_rows
 from ..observations.cloud import Cloud
 from ..observations.identifiers import in_order
-from ..spectrum.running_sum import Key, RunningSum
+from ..spectrum.running_sum import CloudKey, RunningSum
 from ..trust.diagnosis import Finding
 from ..typing import Array, Name
 from ..warps import Warp, reduce
 from ..warps.affine import affine_warp
 from ..warps.inverse import inverse
-from .motions import Deviations, contradicted
-from .solved import StreamMap
+from .odometry import MotionKey, contradictions
+from .stream_map import StreamMap
 
 
 class StreamResults:
-    """The results of the last update, and of clouds that had no say in it."""
+    """The results of the last update, also for clouds that did not participate in it."""
 
     estimator: GPA
 
     def __init__(self) -> None:
         self._running: RunningSum | None = None
-        self._aside: dict[Key, Cloud] = {}  # over numbers: mirror images, and what came while frozen
-        self._order: dict[Key, float] = {}  # times of all clouds
-        self._mirrored: set[Key] = set()
-        self._deviations: Deviations = {}
-        self._solved: StreamMap | None = None
-        self._places: dict[Name, int] = {}
-        self._warps: dict[Key, Warp] = {}
+        self._outside: dict[CloudKey, Cloud] = {}  # over landmark indices: mirror images, clouds added while frozen
+        self._times: dict[CloudKey, float] = {}  # of all clouds
+        self._mirrored: set[CloudKey] = set()
+        self._motion_residuals: dict[MotionKey, float] = {}  # standardised
+        self._map: StreamMap | None = None
+        self._warps: dict[CloudKey, Warp] = {}
 
     @property
     def map_(self) -> Array:  # (m, d)
-        solved = self._require_solved()
-        return solved.map[[self._places[name] for name in self.landmarks_]]
+        """Landmark positions, in the order of ``landmarks_``."""
+        stream_map = self._require_map()
+        return stream_map.map[[stream_map.rows[name] for name in self.landmarks_]]
 
     @property
-    def landmarks_(self) -> tuple[Name, ...]:
-        return in_order([self._require_solved().landmarks])
+    def landmarks_(self) -> tuple[Name, ...]:  # (m,)
+        """Ids of the landmarks, sorted if they can be sorted."""
+        return in_order([self._require_map().landmarks])
 
     @property
-    def keys_(self) -> tuple[Key, ...]:
-        """All clouds, oldest first."""
-        return tuple(sorted(self._order, key=lambda key: (self._order[key], key)))
+    def keys_(self) -> tuple[CloudKey, ...]:  # (n,)
+        """Keys of all clouds, oldest first."""
+        return tuple(sorted(self._times, key=lambda key: (self._times[key], key)))
 
     @property
     def times_(self) -> Array:  # (n,)
-        return np.array([self._order[key] for key in self.keys_])
+        """Times of all clouds."""
+        return np.array([self._times[key] for key in self.keys_])
 
     @property
-    def rotations_(self) -> Array:  # (n, d, d), NaN for clouds that wait
+    def rotations_(self) -> Array:  # (n, d, d)
+        """Rotations of all clouds; NaN for a cloud that waits."""
         return np.array([self.pose(key)[0] for key in self.keys_])
 
     @property
     def translations_(self) -> Array:  # (n, d)
+        """Translations of all clouds; NaN for a cloud that waits."""
         return np.array([self.pose(key)[1] for key in self.keys_])
 
     @property
-    def scales_(self) -> Array:
-        return self._require_solved().scales
+    def scales_(self) -> Array:  # (d,)
+        """Global scales of the map."""
+        return self._require_map().scales
 
     @property
-    def eigenvalues_(self) -> Array:
-        return self._require_solved().eigenvalues
+    def eigenvalues_(self) -> Array:  # (d + 1,)
+        """Bottom eigenvalues of the summed cost."""
+        return self._require_map().eigenvalues
 
     @property
-    def warps_(self) -> list[Warp | None]:
+    def warps_(self) -> list[Warp | None]:  # (n,)
+        """Warps of all clouds; None for a cloud that waits."""
         return [self._warp_or_none(key) for key in self.keys_]
 
     @property
-    def waiting_(self) -> list[Key]:
-        """Clouds that share too few landmarks with the others as yet."""
+    def waiting_(self) -> list[CloudKey]:
+        """Keys of the clouds that share too few landmarks with the others so far."""
         return [] if self._running is None else self._running.waiting
 
     @property
-    def mirrored_(self) -> list[Key]:
+    def mirrored_(self) -> list[CloudKey]:
+        """Keys of the clouds that are mirror images of the others, and do not participate."""
         return sorted(self._mirrored)
 
-    def pose(self, key: Key) -> tuple[Array, Array]:
-        """R and t with R p + t near the map; NaN for a cloud that waits."""
-        solved, running = self._require_solved(), self._living()
+    def pose(self, key: CloudKey) -> tuple[Array, Array]:  # (d, d), (d,)
+        """R and t such that R p + t lies near the map for the points p of a cloud; NaN for a cloud that waits."""
+        stream_map, running = self._require_map(), self._require_running()
         self._require_key(key)
-        if key in solved.keys:
-            at = solved.keys.index(key)
-            return solved.rotations[at], solved.translations[at]
-        cloud = self._aside[key] if key in self._aside else running.members[key].cloud
-        found = self._shared_with_map(cloud)
-        if found is None:
+        if key in stream_map.poses:
+            return stream_map.poses[key]
+        overlap = self._overlap(self._cloud(key))
+        if overlap is None:
             return np.full((running.dimension,) * 2, np.nan), np.full(running.dimension, np.nan)
-        return pose_onto(*found)
+        return pose_onto(*overlap)
 
-    def transform(self, points: npt.ArrayLike, cloud: Key) -> Array:  # (k, d) -> (k, d)
-        """Points of one cloud taken into the map."""
+    def transform(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
+        """Warp points of one cloud into the map."""
         return self.warp(cloud)(points)
 
-    def inverse_transform(self, points: npt.ArrayLike, cloud: Key) -> Array:  # (k, d) -> (k, d)
-        """Points of the map taken back into one cloud; NaN where there is no one answer."""
+    def inverse_transform(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
+        """Take points of the map back into one cloud; NaN if there is no unique answer."""
         warp = self.warp(cloud)
         return inverse(warp, warp.checked(points))
 
-    def warp(self, key: Key) -> Warp:
-        """The warp of a cloud, fitted when it is asked for."""
+    def warp(self, key: CloudKey) -> Warp:
+        """The warp of a cloud, fitted when it is first asked for."""
         found = self._warp_or_none(key)
         if found is None:
-            raise InvalidObservations(f"cloud {key} shares too few landmarks with the map; add more, or update()")
+            raise InvalidObservations(f"cloud {key} shares too few landmarks with the map; add more, or call update()")
         return found
 
-    def _warp_or_none(self, key: Key) -> Warp | None:
-        solved, running = self._require_solved(), self._living()
+    def _warp_or_none(self, key: CloudKey) -> Warp | None:
+        stream_map = self._require_map()
         self._require_key(key)
         if key not in self._warps:
-            if key in solved.reduced:
-                self._warps[key] = solved.fitted(key)
+            if key in stream_map.reduced:
+                self._warps[key] = stream_map.fit_warp(key)
             else:
-                cloud = self._aside[key] if key in self._aside else running.members[key].cloud
-                found = self._shared_with_map(cloud)
-                if found is None:
+                overlap = self._overlap(self._cloud(key))
+                if overlap is None:
                     return None
-                self._warps[key] = self._laid_onto(running, *found)
+                self._warps[key] = self._warp_onto(*overlap)
         return self._warps[key]
 
-    def _laid_onto(self, running: RunningSum, cloud: Cloud, places: Array) -> Warp:
-        """The warp of a cloud that has no say in the map."""
-        if isinstance(self.estimator, DeformableGPA):
-            return reduce(running.family, cloud).fit_all([places])[0]
-        return affine_warp(cloud, *pose_onto(cloud, places))
+    def _warp_onto(self, cloud: Cloud, targets: Array) -> Warp:
+        """The warp of a cloud that does not participate, onto its landmarks in the map."""
+        if self.estimator.bends:
+            return reduce(self._require_running().family, cloud).fit_all([targets])[0]
+        return affine_warp(cloud, *pose_onto(cloud, targets))
 
-    # -- what may be wrong --
+    # -- diagnosis --
 
     def diagnose(self) -> list[Finding]:
-        """What may be wrong, worst first."""
-        findings = contradicted(self._deviations)
+        """Findings about what may be wrong, the most severe first."""
+        findings = contradictions(self._motion_residuals)
         if self.waiting_:
             found = (
-                f"{len(self.waiting_)} clouds share too few landmarks with the others, the first is {self.waiting_[0]}"
+                f"{len(self.waiting_)} clouds share too few landmarks with the others, the first is cloud "
+                f"{self.waiting_[0]}"
             )
-            findings.append(Finding("waiting", 0.3, found, "they take part as soon as they share enough, or drop them"))
-        for key, why in (self._running.failures if self._running is not None else {}).items():
-            findings.append(Finding("cloud left out", 0.5, f"cloud {key} cannot be reduced: {why}", "drop it"))
+            findings.append(Finding("waiting", 0.3, found, "add clouds that share landmarks with them, or drop them"))
+        for key, reason in (self._running.failures if self._running is not None else {}).items():
+            findings.append(Finding("cloud left out", 0.5, f"cloud {key} cannot be reduced: {reason}", "drop it"))
         if self._mirrored:
-            found = f"{len(self._mirrored)} clouds are mirror images of the others, the first is {min(self._mirrored)}"
-            findings.append(Finding("mirror image", 0.7, found, "negate one coordinate there, or drop them"))
+            found = (
+                f"{len(self._mirrored)} clouds are mirror images of the others, the first is cloud "
+                f"{min(self._mirrored)}"
+            )
+            findings.append(Finding("mirror image", 0.7, found, "negate one of their coordinates, or drop them"))
         return sorted(findings, key=lambda one: -one.severity)
 
-    # -- small things --
+    # -- lookups --
 
-    def _shared_with_map(self, cloud: Cloud) -> tuple[Cloud, Array] | None:
-        """The landmarks of a cloud that the map has, and where."""
-        running = self._living()
-        rows = np.array([self._places.get(running.names[number], -1) for number in cloud.seen.tolist()])
-        if self._solved is None or np.sum(rows >= 0) <= cloud.points.shape[1]:
-            return None
-        part = cloud.only(rows >= 0, np.arange(len(running.names)))
-        places = self._solved.map[rows[rows >= 0]]
-        known = finite_rows(places)
-        if np.sum(known) <= cloud.points.shape[1]:
-            return None
-        return part.only(known, np.arange(len(running.names))), places[known]
+    def _cloud(self, key: CloudKey) -> Cloud:
+        """A cloud over landmark indices."""
+        return self._outside[key] if key in self._outside else self._require_running().records[key].cloud
 
-    def _living(self) -> RunningSum:
+    def _overlap(self, cloud: Cloud) -> tuple[Cloud, Array] | None:
+        """The observations of a cloud whose landmarks the map has, and their positions there; None if too few."""
+        return None if self._map is None else self._map.overlap(cloud, self._require_running().names)
+
+    def _require_running(self) -> RunningSum:
         if self._running is None:
-            raise NotFitted("no cloud was added as yet; call add(points, ids)")
+            raise NotFitted("no cloud was added; call add(points, ids) first")
         return self._running
 
-    def _require_solved(self) -> StreamMap:
-        if self._solved is None:
-            raise NotFitted("there is no map as yet; call update() once two clouds share landmarks")
-        return self._solved
+    def _require_map(self) -> StreamMap:
+        if self._map is None:
+            raise NotFitted("there is no map yet; call update() once two clouds share landmarks")
+        return self._map
 
-    def _require_key(self, key: Key) -> None:
-        if not isinstance(key, Integral) or key not in self._order:
-            raise InvalidObservations(f"there is no cloud {key!r}; keys are what add returned, less what was dropped")
+    def _require_key(self, key: CloudKey) -> None:
+        if not isinstance(key, Integral) or key not in self._times:
+            raise InvalidObservations(
+                f"there is no cloud with key {key!r}; use a key that add() returned and that was not dropped"
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from sklearn.base import clone
@@ -14,17 +15,23 @@ from ..gauge.poses import pose_onto
 from ..observations.connectivity import connected_groups, require_connected
 from ..spectrum.running_sum import CloudKey, RunningSum
 from ..typing import Array
+from ..warps import AffineFamily, Family
 from .stream_map import ReducedClouds, StreamMap
 
 DISCONNECTED = 1e-9  # of the largest eigenvalue: a smaller one may mean that the clouds are not connected
 
 
-def solve_sum(estimator: DeformableGPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:
+def family_of(estimator: GPA) -> Family:
+    """The family by which clouds are reduced; affine if the warps are rigid."""
+    return cast(DeformableGPA, estimator).family() if estimator.bends else AffineFamily()
+
+
+def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:
     """The map of the summed cost, from initial rotations (n, d, d) and, as a warm start, the last map."""
     clouds, cost = running.stacked(), running.cost()
     try:
         warm = None if last is None else WarmStart(_eigenvectors_at(running, last.eigenvectors))
-        solution = estimator.solve(clouds, cost, rotations, warm=warm)
+        solution = cast(DeformableGPA, estimator).solve(clouds, cost, rotations, warm=warm)
     except (NumericalFailure, np.linalg.LinAlgError) as problem:
         require_connected(running.observations())
         raise NumericalFailure(str(problem)) from problem
