@@ -64,17 +64,15 @@ def stream(
     bandwidth: Annotated[
         float | None, typer.Option(help="Kernel: width, as a multiple of the mean distance between points.  [0.25]")
     ] = None,
-    smoothing: Annotated[
-        float | None, typer.Option(help="Kernel and tps: regularisation of bending.  [0.1, 0.01]")
-    ] = None,
+    smoothing: Annotated[float | None, typer.Option(help="Kernel and tps: penalty of bending.  [0.1, 0.01]")] = None,
     modes: Annotated[str | None, typer.Option(help="auto, paper, or the number of eigenvectors.  [auto]")] = None,
     verbose: Verbose = False,
 ) -> None:
     """Register frames as they arrive: each updates the map, and one line of JSON reports its pose.
 
     A frame is one line, {"frame": 7, "time": 0.7, "ids": ["a", "b", ...], "points": [[x, y, z], ...]}, optionally with
-    "weights", "odometry" and "pose"; {"drop": 7} removes a frame.  A line that cannot be used is reported with its number
-    and skipped.  With --checkpoint a run that was killed resumes where it was.
+    "weights", "odometry" and "pose"; {"drop": 7} removes a frame.  A line that cannot be used is reported with its
+    number and skipped.  With --checkpoint a run that was killed resumes where it was.
 
     Examples:
 
@@ -92,7 +90,7 @@ def stream(
     }
     if window is not None and every > window:
         raise InvalidSetting(
-            f"--every is {every} and --window is {window}, so that frames would leave before an update; use a larger --window"
+            f"--every is {every} and --window is {window}: frames would leave before an update; use a larger --window"
         )
     _require_distinct(frames, output, checkpoint, view)
     estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
@@ -259,7 +257,7 @@ class Stop:
         for one, handler in self._before.items():
             signal.signal(one, handler)
 
-    def next_of(self, lines: Iterator[Line]) -> Line | None:
+    def next_of(self, lines: Iterator[InputLine]) -> InputLine | None:
         """The next line; None at the end, and if the run is stopped while it waits for a line."""
         try:
             self.idle = True

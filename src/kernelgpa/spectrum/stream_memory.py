@@ -1,8 +1,10 @@
 """Whether the next update of a running sum has enough memory, found out before anything is changed.
 
-Counted are numbers of eight bytes: n s^2 or n s q for the reduced clouds, 12 m^2 for the sum in two parts, its next state
-and the solve, 8 n m d for the stacked clouds, with n clouds that each see s of m landmarks, d dimensions and q features
-per cloud.
+Counted are numbers of eight bytes, with n clouds that each see s of m landmarks, d dimensions and q features per cloud:
+
+    n s^2 or n s q     reduced clouds
+    12 m^2             the sum in two parts, its next state, and the solve
+    8 n m d            stacked clouds
 """
 
 from __future__ import annotations

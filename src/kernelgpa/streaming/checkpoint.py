@@ -1,7 +1,7 @@
 """A stream as one file, and back.
 
-The file holds the clouds as they were added, with keys, times and measured motions, the map with its frame, and its past
-motions; the sum of the clouds is computed again from them.  Numbers are arrays, names and settings one JSON text;
+The file holds the clouds as they were added, with keys, times and measured motions, the map with its frame, and its
+past motions; the sum of the clouds is computed again from them.  Numbers are arrays, names and settings one JSON text;
 nothing is pickled.
 """
 
@@ -178,7 +178,8 @@ def _motions_of(header: dict[str, Any], keys: Collection[int], d: int) -> dict[i
 
 
 def _motion_residuals_of(header: dict[str, Any]) -> dict[MotionKey, float]:
-    for key, source, i, _ in header["motion_residuals"]:
+    rows = header["motion_residuals"]
+    for key, source, i, _ in rows:
         if not is_whole(key) or not is_whole(i) or not (is_whole(source) or isinstance(source, str)):
             raise Unsound(f"motion_residuals has {key!r}, {source!r}, {i!r}")
     return {

@@ -10,8 +10,7 @@ update         solve the sum: the map of a batch fit to the same clouds
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from .._numerics.threads import one_blas_thread
-from ..errors import InvalidObservations, InvalidSetting, KernelGPAError, NotFitted, TooLarge, WeaklyConnected
+from ..errors import InvalidObservations, InvalidSetting, KernelGPAError, NotFitted, WeaklyConnected
 from ..estimators.base import GPA
 from ..estimators.models import KernelGPA
 from ..estimators.screening import screen
@@ -35,7 +34,7 @@ from ..spectrum.stream_memory import MemoryLimits, require_memory
 from ..typing import Array, Name
 from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions, validated
 from .results import StreamResults
-from .solving import disconnected_from, family_of, initial_rotations, refit, solve_sum
+from .solving import disconnected_from, family_of, initial_rotations, refit, reset_if_interrupted, solve_sum
 from .stream_map import MotionHistory, StreamMap, align
 
 
@@ -91,8 +90,8 @@ class StreamingGPA(StreamResults):
     -----
     The cost of the map is a sum over clouds, ``Q = sum_t Q_t`` (docs/theory.md, section 16), which a cloud changes only
     at the landmarks that it observes.  An update solves this sum and gives the map of a batch fit to the same clouds,
-    moved rigidly onto the last map at the landmarks that both have.  Measured motions refine the poses (equation 19) and
-    leave the map unchanged.  Estimators whose map does not follow from the sum (``robust``, ``RigidGPA``, pairwise
+    moved rigidly onto the last map at the landmarks that both have.  Measured motions refine the poses (equation 19)
+    and leave the map unchanged.  Estimators whose map does not follow from the sum (``robust``, ``RigidGPA``, pairwise
     scales) are fitted anew at each update.
 
     Examples
@@ -119,7 +118,7 @@ class StreamingGPA(StreamResults):
     ) -> None:
         if estimator is not None and settings:
             raise InvalidSetting(
-                f"{', '.join(settings)} and an estimator are given; give the settings to the estimator"
+                f"an estimator and {', '.join(settings)} are given; give the settings to the estimator"
             )
         if estimator is not None and not isinstance(estimator, GPA):
             raise InvalidSetting(f"estimator is {estimator!r}; expected KernelGPA(...), TPSGPA(...) or the like")
@@ -222,8 +221,8 @@ class StreamingGPA(StreamResults):
         heaviest = max(high for _, high in (own, *self._weight_ranges.values()))
         if heaviest > MOST_RATIO * lightest or heaviest > MOST_WEIGHT:
             raise InvalidObservations(
-                f"cloud {cloud.name}: with it the weights range from {lightest:.3g} to {heaviest:.3g}, beyond the ratio "
-                f"{MOST_RATIO:g} that double precision can handle; give weight 0 to observations that should not count"
+                f"cloud {cloud.name}: with it the weights range from {lightest:.3g} to {heaviest:.3g}, a ratio above "
+                f"the {MOST_RATIO:g} that double precision carries; give weight 0 to observations that should not count"
             )
         self._weight_ranges[cloud.name] = own
 
@@ -273,7 +272,7 @@ class StreamingGPA(StreamResults):
         if self._map is not None and (self.frozen or not self._changed):
             return Update(len(running.participating), len(self._map.landmarks), 0.0)
         require_memory(running, self.memory_limits)
-        with one_blas_thread(), _consistent(running):
+        with one_blas_thread(), reset_if_interrupted(running):
             solved = self._solve(running)
         moved, events = self._replace_map(solved)
         events += self._refine_poses()
@@ -302,9 +301,7 @@ class StreamingGPA(StreamResults):
             try:
                 rotations = self._initial_rotations(running)
                 if len(running.participating) < 2:
-                    raise InvalidObservations(
-                        "only one cloud is left after mirror images are left out; add more clouds"
-                    )
+                    raise InvalidObservations("only one cloud is not a mirror image of the others; add more clouds")
                 if self.incremental:
                     return solve_sum(self.estimator, running, rotations, self._map)
                 return refit(self.estimator, running)
@@ -333,9 +330,7 @@ class StreamingGPA(StreamResults):
         if self._map is not None:
             solved, moved = align(solved, self._map)
             if np.isnan(moved):
-                events.append(
-                    "a new map begins, in its own frame, because it shares too few landmarks with the last map"
-                )
+                events.append("a new map begins, in its own frame: it shares too few landmarks with the last map")
             else:
                 events += self._history.record(moved, float(solved.scales[0]) / np.sqrt(len(solved.map)))
         self._map, self._warps = solved, dict(solved.warps)
@@ -391,21 +386,3 @@ class StreamingGPA(StreamResults):
         from .checkpoint import read
 
         return read(cls, path)[0]
-
-
-@contextmanager
-def _consistent(running: RunningSum) -> Iterator[None]:
-    """Reset the sum if an update ends in the middle, perhaps with half a cloud in it; the next update makes it again."""
-    try:
-        yield
-    except MemoryError as problem:
-        running.reset()
-        raise TooLarge(
-            f"an update of {len(running.records)} clouds and {len(running.names)} landmarks used up the memory; use "
-            "fewer landmarks per frame or a smaller window"
-        ) from problem
-    except KernelGPAError:  # raised between two changes of the sum
-        raise
-    except BaseException:  # interrupted
-        running.reset()
-        raise

@@ -159,9 +159,7 @@ def _ids(value: Any) -> list[str]:
     ids = [str(_name(one, "an id")) for one in value]
     if len(set(ids)) < len(ids):
         repeated = Counter(ids).most_common(1)[0][0]
-        raise _Malformed(
-            f"the id {shortened(repeated)} is given more than once", "expected a different id for each point of a frame"
-        )
+        raise _Malformed(f"the id {shortened(repeated)} is given more than once", "expected one point per id")
     return ids
 
 
@@ -191,9 +189,7 @@ def _motion(value: Any, what: str, d: int) -> Motion | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise _Malformed(
-            f"{what} is {_shown(value)}", "expected an object with rotation, translation, accuracy, degrees"
-        )
+        raise _Malformed(f"{what} is {_shown(value)}", "expected an object with rotation, translation, ...")
     _require_keys(value, MOTION_KEYS if what == "odometry" else MOTION_KEYS[:-1], what)
     start = value.get("from")
     accuracy, degrees = (_number(value.get(key), f"{key} of {what}") for key in ("accuracy", "degrees"))

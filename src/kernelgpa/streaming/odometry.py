@@ -129,8 +129,8 @@ def contradictions(residuals: Mapping[MotionKey, float]) -> list[Finding]:
         return []
     (key, source, _), worst = max(wrong.items(), key=lambda item: item[1])
     found = (
-        f"{len(wrong)} of {len(residuals)} measured motions contradict the clouds and are rejected; the worst, of cloud "
-        f"{key} from {source}, has a residual of {worst:.1f} standard deviations"
+        f"{len(wrong)} of {len(residuals)} measured motions contradict the clouds and are rejected; that of cloud "
+        f"{key} from {source} has the largest residual, {worst:.1f} standard deviations"
     )
     action = "check the odometry and its accuracy, or leave it out"
     return [Finding("measured motion", min(1.0, worst / (10 * CONTRADICTION)), found, action)]

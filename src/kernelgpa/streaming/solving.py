@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 from sklearn.base import clone
 
-from ..errors import NumericalFailure
+from ..errors import KernelGPAError, NumericalFailure, TooLarge
 from ..estimators.base import GPA, padded
 from ..estimators.deformable import DeformableGPA, WarmStart
 from ..gauge.poses import pose_onto
@@ -125,4 +127,23 @@ def disconnected_from(last: StreamMap, running: RunningSum) -> set[CloudKey]:
         names = {name for key in group for name in running.index.names_of(running.records[key].cloud.seen)}
         return sum(name in last.rows for name in names)
 
-    return set(keys) - max(groups, key=shared)
+    nearest = max(groups, key=shared)
+    return set(keys) - nearest
+
+
+@contextmanager
+def reset_if_interrupted(running: RunningSum) -> Iterator[None]:
+    """Reset the sum if an update is cut short, perhaps with half a cloud in it; the next update computes it again."""
+    try:
+        yield
+    except MemoryError as problem:
+        running.reset()
+        raise TooLarge(
+            f"an update of {len(running.records)} clouds and {len(running.names)} landmarks used up the memory; use "
+            "fewer landmarks per frame or a smaller window"
+        ) from problem
+    except KernelGPAError:  # raised between two changes of the sum
+        raise
+    except BaseException:  # interrupted
+        running.reset()
+        raise
