@@ -91,17 +91,26 @@ def main():
     write_frames(frames, options.frames)
     memory, steps = run(frames, options.folder / "uninterrupted", options.window, options.frames)
     warm = [size for done, size in memory if done >= 2 * options.window]
-    report(f"memory: {warm[0]:.0f} MB after {2 * options.window} frames, {warm[-1]:.0f} MB at the end, {max(warm):.0f} MB at most")
+    report(
+        f"memory: {warm[0]:.0f} MB after {2 * options.window} frames, {warm[-1]:.0f} MB at the end, "
+        f"{max(warm):.0f} MB at most"
+    )
     part = len(steps) // 4
-    first, last = (1e3 * float(np.median(some)) for some in (steps[options.window : options.window + part], steps[-part:]))
+    first, last = (
+        1e3 * float(np.median(some)) for some in (steps[options.window : options.window + part], steps[-part:])
+    )
     report(f"time per frame, median: {first:.1f} ms in the first quarter, {last:.1f} ms in the last")
     run(frames, options.folder / "killed", options.window, options.frames, options.kills)
     expected, found = map_in(options.folder / "uninterrupted"), map_in(options.folder / "killed")
     difference = max(float(np.abs(expected[name] - found[name]).max()) for name in expected)
     poses = [(options.folder / name / "poses.tum").read_text().splitlines() for name in ("uninterrupted", "killed")]
     posed = [len({line.split()[0] for line in one}) for one in poses]
-    report(f"{options.kills} kills: maps of {len(expected)} and {len(found)} landmarks, which differ by {difference:.1e}")
-    report(f"{options.frames} frames: {posed[0]} poses (uninterrupted) and {posed[1]} (killed), in {len(poses[1])} lines")
+    report(
+        f"{options.kills} kills: maps of {len(expected)} and {len(found)} landmarks, which differ by {difference:.1e}"
+    )
+    report(
+        f"{options.frames} frames: {posed[0]} poses (uninterrupted) and {posed[1]} (killed), in {len(poses[1])} lines"
+    )
 
 
 if __name__ == "__main__":

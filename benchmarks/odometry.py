@@ -63,7 +63,7 @@ def main():
         without, with_it = (errors(registered(liver, one), liver) for one in (False, True))
         for name, a, b in zip(("motion (mm)", "motion (degrees)", "position (mm)"), without, with_it, strict=True):
             report(
-                f"{deformation}, {bend:g} mm, {name}: {a:.2f} without odometry, {b:.2f} with it, {a / b:.1f} times smaller"
+                f"{deformation}, {bend:g} mm, {name}: {a:.2f} without odometry, {b:.2f} with it, a ratio of {a / b:.1f}"
             )
 
 

@@ -18,14 +18,14 @@ from scipy.spatial.transform import Rotation
 from conftest import run
 from kernelgpa import KernelGPA, StreamingGPA, io, simulate
 from kernelgpa.errors import FormatError
-from kernelgpa.gauge.rotations import nearest
+from kernelgpa.gauge.rotations import nearest_rotation
 from kernelgpa.io.npz import arrays_in, packed
 from kernelgpa.observations.arrays import finite_rows
 from kernelgpa.observations.cloud import Cloud
 from kernelgpa.observations.collection import Observations
 from kernelgpa.streaming.checkpoint import read as read_checkpoint
 from kernelgpa.streaming.frames import Drop, End, parse, render
-from kernelgpa.streaming.input_lines import InputPosition, read_lines
+from kernelgpa.streaming.frames.input_lines import InputPosition, read_lines
 from kernelgpa.streaming.odometry import pose_covariance
 
 CLOUDS, LANDMARKS = 12, 40
@@ -74,7 +74,9 @@ def assert_same_shape(found, expected, tolerance=1e-8):
     assert found.keys() == expected.keys()
     source, target = (np.array([positions[name] for name in expected]) for positions in (found, expected))
     source, target = source - source.mean(axis=0), target - target.mean(axis=0)
-    assert_allclose(source @ nearest(target.T @ source).T, target, rtol=0, atol=tolerance * np.abs(target).max())
+    assert_allclose(
+        source @ nearest_rotation(target.T @ source).T, target, rtol=0, atol=tolerance * np.abs(target).max()
+    )
 
 
 def assert_same_folder(found, expected):

@@ -30,9 +30,9 @@ from kernelgpa import (
     WeaklyConnected,
     simulate,
 )
-from kernelgpa.gauge.rotations import nearest
-from kernelgpa.spectrum.stream_memory import MemoryLimits
+from kernelgpa.gauge.rotations import nearest_rotation
 from kernelgpa.streaming import estimator
+from kernelgpa.streaming.memory import MemoryLimits
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")
 
@@ -51,7 +51,7 @@ def rigid_distance(a, b):
     assert (np.isnan(a) == np.isnan(b)).all()
     known = np.isfinite(a).all(axis=1)
     mean_a, mean_b = a[known].mean(axis=0), b[known].mean(axis=0)
-    rotation = nearest((b[known] - mean_b).T @ (a[known] - mean_a))
+    rotation = nearest_rotation((b[known] - mean_b).T @ (a[known] - mean_a))
     return np.abs((a[known] - mean_a) @ rotation.T + mean_b - b[known]).max() / np.abs(b[known] - mean_b).max()
 
 
@@ -299,7 +299,7 @@ def test_the_frame_does_not_jump():
         if before is not None:
             common = sorted(set(before) & set(after))
             new, old = (np.array([which[name] for name in common]) for which in (after, before))
-            rotation = nearest((old - old.mean(0)).T @ (new - new.mean(0)))
+            rotation = nearest_rotation((old - old.mean(0)).T @ (new - new.mean(0)))
             change = np.sqrt(np.mean(np.sum(((new - new.mean(0)) @ rotation.T + old.mean(0) - old) ** 2, axis=1)))
             assert moved == pytest.approx(change, rel=1e-4, abs=1e-9)
         before = after

@@ -23,10 +23,10 @@ from ..io.files import FORMATS
 from ..streaming import StreamingGPA
 from ..streaming.checkpoint import read as read_checkpoint
 from ..streaming.frames import Drop, End, parse
-from ..streaming.input_lines import STANDARD_INPUT, InputLine, InputPosition, read_lines
-from ..streaming.live_view import page
-from ..streaming.output_files import MAP, POSES, UPDATES, OutputFiles, require_sizes
-from ..streaming.pipeline import FramePipeline, UpdateReport
+from ..streaming.frames.input_lines import STANDARD_INPUT, InputLine, InputPosition, read_lines
+from ..streaming.frames.live_view import page
+from ..streaming.frames.output_files import MAP, POSES, UPDATES, OutputFiles, require_sizes
+from ..streaming.frames.pipeline import FramePipeline, UpdateReport
 from .common import Verbose, app, say
 from .register import estimator_of, modes_of
 

@@ -23,10 +23,10 @@ from ..io.model_file import CLASSES, settings_of
 from ..io.npz import arrays_in, packed
 from ..observations.checks import LEAST_WEIGHT
 from ..observations.cloud import Cloud
-from ..spectrum.running_sum import RunningSum
 from ..version import __version__
 from .estimator import StreamingGPA
 from .odometry import Measured, MotionKey, validated
+from .running_sum import RunningSum
 from .solving import family_of, reduced_clouds
 from .stream_map import MotionHistory, StreamMap
 

@@ -29,11 +29,11 @@ from ..observations.checks import MOST_RATIO, MOST_WEIGHT
 from ..observations.cloud import Cloud, cloud_of
 from ..observations.collection import Observations
 from ..observations.identifiers import listed, refuse_repeats
-from ..spectrum.running_sum import CloudKey, RunningSum
-from ..spectrum.stream_memory import MemoryLimits, require_memory
 from ..typing import Array, Name
+from .memory import MemoryLimits, require_memory
 from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions, validated
 from .results import StreamResults
+from .running_sum import CloudKey, RunningSum
 from .solving import disconnected_from, family_of, initial_rotations, refit, reset_if_interrupted, solve_sum
 from .stream_map import MotionHistory, StreamMap, align
 

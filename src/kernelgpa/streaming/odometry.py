@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidObservations
-from ..gauge.pose_graph import Motion, deviations, refined
+from ..gauge import pose_graph
+from ..gauge.pose_graph import Motion
 from ..gauge.poses import jackknife_covariance, jackknifed_poses, pose_onto
-from ..gauge.rotations import nearest, rotation_vector
+from ..gauge.rotations import nearest_rotation, rotation_vector
 from ..observations.cloud import Cloud
-from ..spectrum.running_sum import CloudKey
 from ..trust.diagnosis import Finding
 from ..typing import Array
+from .running_sum import CloudKey
 from .stream_map import StreamMap
 
 TRACKER = "tracker"  # the source of poses that are measured in the frame of a tracker
@@ -101,14 +102,14 @@ def refine_poses(
         )
         for key, one in pairs
     ]
-    residuals = deviations(rotations, translations, covariances, motions)
+    residuals = pose_graph.motion_errors(rotations, translations, covariances, motions)
     by_motion = {(key, one.source, i): float(residuals[i]) for i, (key, one) in enumerate(pairs)}
     accepted = [motions[i] for i in np.flatnonzero(residuals <= CONTRADICTION)]
     if not accepted:
         return stream_map, by_motion
     if not any(one.source == n for one in accepted):
         rotations, translations, covariances = rotations[:n], translations[:n], covariances[:n]
-    rotations, translations = refined(rotations, translations, covariances, accepted)
+    rotations, translations = pose_graph.refine_poses(rotations, translations, covariances, accepted)
     return replace(stream_map, rotations=rotations[:n], translations=translations[:n]), by_motion
 
 
@@ -117,7 +118,7 @@ def _tracker_pose(
 ) -> tuple[Array, Array]:
     """The pose of the tracker in the map: the mean of those that its measured poses imply."""
     turns = np.array([rotations[t] @ np.asarray(one.rotation, dtype=np.float64).T for t, one in tracked])
-    rotation = nearest(turns.sum(axis=0))
+    rotation = nearest_rotation(turns.sum(axis=0))
     shifts = [translations[t] - rotation @ np.asarray(one.translation, dtype=np.float64) for t, one in tracked]
     return rotation, np.median(shifts, axis=0)
 

@@ -12,13 +12,13 @@ from ..estimators.base import GPA
 from ..gauge.poses import pose_onto
 from ..observations.cloud import Cloud
 from ..observations.identifiers import in_order
-from ..spectrum.running_sum import CloudKey, RunningSum
 from ..trust.diagnosis import Finding
 from ..typing import Array, Name
 from ..warps import Warp, reduce
 from ..warps.affine import affine_warp
 from ..warps.inverse import inverse
 from .odometry import MotionKey, contradictions
+from .running_sum import CloudKey, RunningSum
 from .stream_map import StreamMap
 
 

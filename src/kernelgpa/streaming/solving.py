@@ -11,13 +11,15 @@ import numpy as np
 from sklearn.base import clone
 
 from ..errors import KernelGPAError, NumericalFailure, TooLarge
-from ..estimators.base import GPA, padded
-from ..estimators.deformable import DeformableGPA, WarmStart
+from ..estimators.base import GPA
+from ..estimators.deformable import DeformableGPA
+from ..estimators.registration import padded
+from ..gauge.initial import WarmStart
 from ..gauge.poses import pose_onto
 from ..observations.connectivity import connected_groups, require_connected
-from ..spectrum.running_sum import CloudKey, RunningSum
 from ..typing import Array
 from ..warps import AffineFamily, Family
+from .running_sum import CloudKey, RunningSum
 from .stream_map import ReducedClouds, StreamMap
 
 DISCONNECTED = 1e-9  # of the largest eigenvalue: a smaller one may mean that the clouds are not connected
@@ -32,7 +34,7 @@ def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: Strea
     """The map of the summed cost, from initial rotations (n, d, d) and, as a warm start, the last map."""
     clouds, cost = running.stacked(), running.cost()
     try:
-        warm = None if last is None else WarmStart(_eigenvectors_at(running, last.eigenvectors))
+        warm = None if last is None else WarmStart(rotations, _eigenvectors_at(running, last.eigenvectors))
         solution = cast(DeformableGPA, estimator).solve(clouds, cost, rotations, warm=warm)
     except (NumericalFailure, np.linalg.LinAlgError) as problem:
         require_connected(running.observations())
@@ -43,9 +45,9 @@ def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: Strea
     if spectrum.values[0] < DISCONNECTED * spectrum.top:
         require_connected(running.observations())
     eigenvectors = np.zeros((0, 0)) if last is None else last.eigenvectors
-    if spectrum.space is not None:
-        eigenvectors = np.zeros((len(running.names), spectrum.space.shape[1]))
-        eigenvectors[running.landmarks] = spectrum.space
+    if spectrum.subspace is not None:
+        eigenvectors = np.zeros((len(running.names), spectrum.subspace.shape[1]))
+        eigenvectors[running.landmarks] = spectrum.subspace
     stream_map = StreamMap(
         [running.names[index] for index in running.landmarks],
         gauge.map,

@@ -12,9 +12,9 @@ import numpy as np
 from ..gauge.rotations import motion_onto
 from ..observations.arrays import finite_rows
 from ..observations.cloud import Cloud
-from ..spectrum.running_sum import CloudKey
 from ..typing import Array, IndexArray, Name
 from ..warps import ReducedCloud, Warp
+from .running_sum import CloudKey
 
 COLLINEAR = 1e-6  # of the largest spread: points that spread less across it lie on a line
 ROUNDING_MOTION = 1e-9  # of the map's size: smaller motions are rounding

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..observations.cloud import Cloud, mean_thinness
 from ..observations.stacked import StackedClouds, WeightedProducts
+from ..spectrum.dense import DenseCost
 from ..typing import Array, IndexArray
-from .operators import DenseCost
 
 CloudKey = int
 ABSENT = -1  # the row of a landmark that is not in the sum

@@ -7,8 +7,8 @@ from html import escape
 
 import numpy as np
 
-from ..observations.arrays import finite_rows
-from ..typing import Array
+from ...observations.arrays import finite_rows
+from ...typing import Array
 from .pipeline import UpdateReport
 
 WIDTH, HEIGHT = 720, 480  # pixels of the drawing

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from ..errors import FormatError
-from ..io.base import is_unicode, shortened
-from ..observations.arrays import finite_rows
-from ..typing import Array
-from .odometry import TRACKER, Measured
+from ...errors import FormatError
+from ...io.base import is_unicode, shortened
+from ...observations.arrays import finite_rows
+from ...typing import Array
+from ..odometry import TRACKER, Measured
 
 FrameName = int | str
 FRAME_KEYS = ("frame", "time", "ids", "points", "weights", "odometry", "pose")

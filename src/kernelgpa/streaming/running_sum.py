@@ -19,10 +19,10 @@ from ..observations.cloud import Cloud
 from ..observations.collection import Observations
 from ..observations.identifiers import in_order
 from ..observations.stacked import StackedClouds
+from ..spectrum.dense import DenseCost
 from ..typing import IndexArray, Name
 from ..warps import Family, ReducedCloud
 from .landmark_index import LandmarkIndex
-from .operators import DenseCost
 from .running_arrays import ABSENT, CloudKey, RunningArrays
 
 __all__ = ["CloudKey", "CloudRecord", "RunningSum"]

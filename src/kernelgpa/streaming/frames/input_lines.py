@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from ..errors import FormatError
-from ..io.checked import Unsound, is_whole
+from ...errors import FormatError
+from ...io.checked import Unsound, is_whole
 
 POLL_INTERVAL = 0.05  # seconds between two looks at a file that grows
 STANDARD_INPUT = "-"

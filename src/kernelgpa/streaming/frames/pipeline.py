@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidObservations, KernelGPAError, KernelGPAWarning, NotFitted
-from ..io.checked import Unsound, is_whole, number
-from ..io.poses import tum_row
-from ..spectrum.running_sum import CloudKey
-from ..typing import Array
-from .estimator import StreamingGPA, Update
-from .frames import Drop, Frame, FrameName
-from .odometry import Measured
+from ...errors import InvalidObservations, KernelGPAError, KernelGPAWarning, NotFitted
+from ...io.checked import Unsound, is_whole, number
+from ...io.poses import tum_row
+from ...typing import Array
+from ..estimator import StreamingGPA, Update
+from ..odometry import Measured
+from ..running_sum import CloudKey
+from .json_lines import Drop, Frame, FrameName
 
 
 @dataclass

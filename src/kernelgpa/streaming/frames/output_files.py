@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from types import TracebackType
 
-from ..errors import FormatError, InvalidSetting
-from ..io.checked import Unsound, is_whole
+from ...errors import FormatError, InvalidSetting
+from ...io.checked import Unsound, is_whole
 
 POSES, UPDATES, MAP = "poses.tum", "updates.jsonl", "map.csv"
 GROWING = (POSES, UPDATES)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import TooLarge
+from ..spectrum.forecast import WORD, available_memory
 from ..typing import Name
-from .forecast import WORD, available_memory
 from .running_sum import CloudKey, RunningSum
 
 
