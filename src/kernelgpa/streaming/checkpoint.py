@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -53,26 +53,37 @@ def read(kind: type[StreamingGPA], path: str | os.PathLike[str]) -> tuple[Stream
         if header["stream"] != FORMAT:
             raise FormatError(Path(path), None, f"its format is {header['stream']}", f"this release reads {FORMAT}")
         if not isinstance(header["about"], dict):
-            raise Unsound("about is no object")
+            raise Unsound("about is not an object")
         return _restored(kind, header, Numbers(arrays)), header["about"]
     except KernelGPAError:
         raise
     except Unsound as error:
-        raise FormatError(Path(path), None, f"it is broken ({error})", "start again") from error
+        raise FormatError(Path(path), None, f"it is damaged ({error})", "start again") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        found = f"it is no checkpoint of a stream, or broken ({type(error).__name__}: {error})"
+        found = f"it is not a checkpoint of a stream, or is damaged ({type(error).__name__}: {error})"
         raise FormatError(Path(path), None, found, "start again") from error
 
 
 def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
+    """The stream as the bytes of an NPZ file; ``about`` is saved with it."""
+    clouds = [stream._cloud(key) for key in stream._times]
+    try:
+        header = json.dumps({**_header(stream, clouds), "about": about})
+    except (TypeError, ValueError) as problem:
+        raise InvalidSetting(
+            f"about cannot be written as JSON ({problem}); give numbers, strings, lists and dictionaries"
+        ) from None
+    return packed({"header": np.array(header), **_arrays(stream, clouds)})
+
+
+def _header(stream: StreamingGPA, clouds: Sequence[Cloud]) -> dict[str, Any]:
+    """Names, settings and keys, as JSON."""
     running, stream_map = stream._running, stream._map
-    keys = list(stream._times)
-    clouds = [stream._cloud(key) for key in keys]
     ids = [[] if running is None else running.index.names_of(cloud.seen) for cloud in clouds]
     for name in {name for one in [*ids, [] if stream_map is None else stream_map.landmarks] for name in one}:
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise InvalidSetting(f"landmark {name!r} cannot be saved; use strings or integers as landmark ids")
-    header = {
+    return {
         "stream": FORMAT,
         "kernelgpa": __version__,
         "class": type(stream.estimator).__name__,
@@ -81,7 +92,7 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
         "automatic": stream.automatic,
         "frozen": stream.frozen,
         "next_key": stream._next_key,
-        "keys": keys,
+        "keys": list(stream._times),
         "ids": ids,
         "outside": list(stream._outside),
         "mirrored": sorted(stream._mirrored),
@@ -92,11 +103,14 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
         "map_keys": None if stream_map is None else list(stream_map.keys),
         "changed": stream._changed,
         "motion_residuals": [[*motion, value] for motion, value in stream._motion_residuals.items()],
-        "about": about,
     }
-    d = 3 if running is None else running.dimension
+
+
+def _arrays(stream: StreamingGPA, clouds: Sequence[Cloud]) -> Arrays:
+    """The clouds one after another, and the map."""
+    stream_map, d = stream._map, 3 if stream._running is None else stream._running.dimension
     arrays: Arrays = {
-        "times": np.array([stream._times[key] for key in keys], dtype=np.float64),
+        "times": np.array(list(stream._times.values()), dtype=np.float64),
         "sizes": np.array([len(cloud.seen) for cloud in clouds], dtype=np.int64),
         "points": np.concatenate([np.zeros((0, d)), *(cloud.points for cloud in clouds)]),
         "weights": np.concatenate([np.zeros(0), *(cloud.weights for cloud in clouds)]),
@@ -111,13 +125,7 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
             "scales": stream_map.scales,
             "eigenvalues": stream_map.eigenvalues,
         }
-    try:
-        text = json.dumps(header)
-    except (TypeError, ValueError) as problem:
-        raise InvalidSetting(
-            f"about cannot be written as JSON ({problem}); give numbers, strings, lists and dictionaries"
-        ) from None
-    return packed({"header": np.array(text), **arrays})
+    return arrays
 
 
 def _plain(one: Measured) -> dict[str, Any]:

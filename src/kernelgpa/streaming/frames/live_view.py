@@ -16,10 +16,10 @@ MOST_DRAWN = 3000  # landmarks; more only slow a browser down
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">{refresh}<title>kernelgpa stream</title>
-<style>body{{font:15px sans-serif;margin:1.5em;color:#222}}svg{{border:1px solid #ccc;padding:20px}}
-circle{{fill:#1f77b4}}.last{{fill:#d62728}}
-polyline{{fill:none;stroke:#d62728;stroke-width:1.5}}</style></head><body>
-<p>frame <b>{frame}</b>, {state}: {clouds} clouds, {landmarks} landmarks, {waiting} waiting; {when}</p>
+<style>body{{font:15px sans-serif;margin:1.5em;color:#222}}svg{{border:1px solid #ccc;padding:20px}}circle{{fill:#1f77b4}}
+.last{{fill:#d62728}}polyline{{fill:none;stroke:#d62728;stroke-width:1.5}}</style></head><body>
+<p>frame <b>{frame}</b>, {report.state}: {report.clouds} clouds, {report.landmarks} landmarks, {report.waiting} waiting;
+{when}</p>
 <svg width="{width}" height="{height}" overflow="visible" role="img" aria-label="map and trajectory of the sensor">
 {drawing}
 </svg><p>Blue: the map, seen along its third axis. Red: the trajectory of the sensor within the window.
@@ -31,17 +31,13 @@ The bar is {bar:g} long, in the unit of the points.</p>
 def page(points: Array, trajectory: Array, report: UpdateReport, ended: bool) -> str:  # (m, d), (n, d)
     """The page for a map, a trajectory and the last update; it does not load itself again once the stream has ended."""
     points = points[finite_rows(points)]
-    drawing, bar = _drawing(
-        points[:: len(points) // MOST_DRAWN + 1, :2], trajectory.reshape(-1, points.shape[1])[:, :2]
-    )
+    path = trajectory.reshape(-1, points.shape[1])
+    drawing, bar = _drawing(points[:: len(points) // MOST_DRAWN + 1, :2], path[:, :2])
     return PAGE.format(
         refresh="" if ended else '<meta http-equiv="refresh" content="1">',
         when=f"{'ended' if ended else 'written'} {time.strftime('%H:%M:%S')}",
         frame=escape(str(report.frame)),
-        state=report.state,
-        clouds=report.clouds,
-        landmarks=report.landmarks,
-        waiting=report.waiting,
+        report=report,
         width=WIDTH,
         height=HEIGHT,
         drawing=drawing,
@@ -57,12 +53,11 @@ def _drawing(points: Array, trajectory: Array) -> tuple[str, float]:  # (m, 2), 
     if not extent.max() > 0:
         return "", 0.0
     pixel = np.max(extent / (WIDTH, HEIGHT))  # in the unit of the points
-    x, y = ((both - both.min(axis=0)) / pixel).T
-    pixels = [f"{a:.1f},{b:.1f}".split(",") for a, b in zip(x, HEIGHT - y, strict=True)]  # y points down on a screen
-    path = pixels[len(points) :]
-    dots = [f'<circle cx="{a}" cy="{b}" r="2.5"/>' for a, b in pixels[: len(points)]]
-    line = f'<polyline points="{" ".join(",".join(one) for one in path)}"/>'
-    last = [f'<circle class="last" cx="{a}" cy="{b}" r="5"/>' for a, b in path[-1:]]
+    pixels = (both - both.min(axis=0)) / pixel * (1, -1) + (0, HEIGHT)  # y points down on a screen
+    dots, path = np.split(pixels.round(1), [len(points)])
+    circles = [f'<circle cx="{x}" cy="{y}" r="2.5"/>' for x, y in dots.tolist()]
+    line = f'<polyline points="{" ".join(f"{x},{y}" for x, y in path.tolist())}"/>'
+    last = [f'<circle class="last" cx="{x}" cy="{y}" r="5"/>' for x, y in path[-1:].tolist()]
     bar = 10.0 ** np.floor(np.log10(extent.max() / 2))  # a round length, from a twentieth to half of the extent
     stroke = f'<line x2="{bar / pixel:.1f}" y1="{HEIGHT + 12}" y2="{HEIGHT + 12}" stroke="#222"/>'
-    return "\n".join([*dots, line, *last, stroke]), float(bar)
+    return "\n".join([*circles, line, *last, stroke]), float(bar)
