@@ -16,8 +16,8 @@ MOST_DRAWN = 3000  # landmarks; more only slow a browser down
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">{refresh}<title>kernelgpa stream</title>
-<style>body{{font:15px sans-serif;margin:1.5em;color:#222}}svg{{border:1px solid #ccc;padding:20px}}circle{{fill:#1f77b4}}
-.last{{fill:#d62728}}polyline{{fill:none;stroke:#d62728;stroke-width:1.5}}</style></head><body>
+<style>body{{font:15px sans-serif;margin:1.5em;color:#222}}svg{{border:1px solid #ccc;padding:20px}}
+circle{{fill:#1f77b4}}.last{{fill:#d62728}}polyline{{fill:none;stroke:#d62728;stroke-width:1.5}}</style></head><body>
 <p>frame <b>{frame}</b>, {report.state}: {report.clouds} clouds, {report.landmarks} landmarks, {report.waiting} waiting;
 {when}</p>
 <svg width="{width}" height="{height}" overflow="visible" role="img" aria-label="map and trajectory of the sensor">
