@@ -17,10 +17,10 @@ from functools import cached_property
 
 import numpy as np
 
+from .._numerics.system_memory import available_memory
 from ..errors import InvalidObservations, TooLarge
 from ..observations.collection import Observations
 from ..observations.identifiers import in_order
-from ..spectrum.forecast import available_memory
 from ..typing import Array, IndexArray, Name
 from .base import Contents, Specimen
 
