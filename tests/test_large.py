@@ -13,7 +13,7 @@ import kernelgpa.observations.connectivity
 import kernelgpa.spectrum.operators
 from conftest import random_rotation, scene
 from kernelgpa import KernelGPA, Observations, RigidGPA, metrics
-from kernelgpa._numerics.allocation import LEAST, SLAB, allocate, made_symmetric
+from kernelgpa._numerics.lapack import fill_upper_triangle
 from kernelgpa.errors import NumericalFailure
 from kernelgpa.gauge.faithful import CLOSE, allowed_increase
 from kernelgpa.observations.connectivity import connected_groups, surely_connected
@@ -29,20 +29,11 @@ EPS = np.finfo(np.float64).eps
 # -- memory, kernels --
 
 
-@pytest.mark.parametrize("bytes_", [LEAST // 2, 2 * LEAST, SLAB // 2, 2 * SLAB])
-def test_rooms_do_not_overlap_and_can_be_written_to(bytes_):
-    rooms = [allocate(bytes_ // 64, 8) for _ in range(4)]
-    for i, one in enumerate(rooms):
-        one.fill(float(i))
-    assert all(np.all(one == i) for i, one in enumerate(rooms))
-    assert rooms[0].shape == (bytes_ // 64, 8)
-
-
 @pytest.mark.parametrize("size", [1, 5, 256, 300, 600])
-def test_a_triangle_is_made_symmetric(size):
+def test_the_upper_triangle_mirrors_the_lower_one(size):
     A = np.random.default_rng(0).standard_normal((size, size))
     lower = np.tril(A)
-    assert np.array_equal(made_symmetric(A.copy()), lower + np.tril(lower, -1).T)
+    assert np.array_equal(fill_upper_triangle(A.copy()), lower + np.tril(lower, -1).T)
 
 
 @pytest.mark.parametrize("name", KERNELS)

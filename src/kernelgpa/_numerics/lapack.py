@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cython_blas, cython_lapack
 
+from ..typing import BoolArray
+
 Matrix = npt.NDArray[np.float64]
+
+BLOCK = 256  # rows and columns that are mirrored at a time
 
 
 def _routine(module: Any, name: str, arguments: int) -> Callable[..., None]:
@@ -89,6 +94,21 @@ def divide_by_transposed(b: Matrix, lower: Matrix) -> None:
     sizes = _int(b.shape[0]), _int(b.shape[1])
     letters = (_char(letter) for letter in "RLTN")
     _dtrsm(*letters, *sizes, _double(1.0), _data(lower), _leading(lower), _data(b), _leading(b))
+
+
+def fill_upper_triangle(matrix: Matrix) -> Matrix:
+    """The same matrix with its lower triangle mirrored to the upper one, in place, in blocks that fit the cache."""
+    for i in range(0, len(matrix), BLOCK):
+        here, below = slice(i, i + BLOCK), slice(i + BLOCK, None)
+        corner = matrix[here, here]
+        np.copyto(corner.T, corner, where=_below_diagonal(len(corner)))
+        matrix[here, below] = matrix[below, here].T
+    return matrix
+
+
+@cache
+def _below_diagonal(size: int) -> BoolArray:
+    return np.tri(size, k=-1, dtype=bool)
 
 
 def _oriented(a: Matrix, transposed: bool = False) -> tuple[str, Matrix, Any]:

@@ -22,7 +22,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lu_factor, lu_solve, solve_triangular
 from scipy.linalg.blas import dsyrk
 
-from .._numerics.allocation import allocate, made_symmetric, zeros
+from .._numerics.allocation import allocate, zeros
+from .._numerics.lapack import fill_upper_triangle
 from .._numerics.threads import free_cores_for
 from ..errors import NumericalFailure
 from ..typing import Array, IndexArray
@@ -174,7 +175,7 @@ class LowRankCost:
         for blocks in self._groups():
             rows = LowRankCost(self.weights, blocks, self.factors)._rows(slice(0, self.landmarks))
             total = dsyrk(-1.0, rows.T, 1.0, total, trans=True, lower=True, overwrite_c=True)
-        matrix = made_symmetric(total)
+        matrix = fill_upper_triangle(total)
         matrix[np.diag_indices_from(matrix)] += self.weights
         return DenseCost(matrix)
 
@@ -271,7 +272,7 @@ class LowRankCost:
             rows *= np.sqrt(divided[part])[:, None]
             with free_cores_for(len(total)):
                 total = dsyrk(1.0, rows.T, 1.0, total, lower=True, overwrite_c=True)
-        return made_symmetric(np.asarray(total))
+        return fill_upper_triangle(np.asarray(total))
 
     def _rows(self, part: slice) -> Array:  # the features of all clouds at some landmarks
         rows = np.zeros((part.stop - part.start, self.features))

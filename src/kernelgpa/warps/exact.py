@@ -22,7 +22,7 @@ from scipy.linalg import LinAlgError
 from scipy.sparse import csr_array, diags_array
 
 from .._numerics import lapack
-from .._numerics.allocation import allocate, made_symmetric
+from .._numerics.allocation import allocate
 from .._numerics.sparse import factorised
 from ..errors import NumericalFailure
 from ..observations.cloud import Cloud
@@ -145,7 +145,7 @@ class DenseCloud(DualCloud):
         inverse = _inverse(lower, prepared.cloud)
         largest = smoothing * float(np.diagonal(inverse).max())
         lapack.add_square(inverse, -smoothing, G, beta=smoothing)
-        self._form = made_symmetric(inverse).T  # (s, s), Q_t = mu H_t
+        self._form = lapack.fill_upper_triangle(inverse).T  # (s, s), Q_t = mu H_t
         self._require_exact()
         self.rounding = self._rounding_of(largest)
 
