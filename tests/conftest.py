@@ -28,7 +28,7 @@ NUMERICAL = {
     "test_metrics",
     "test_optimality",
     "test_paper_form",
-    "test_part",
+    "test_leave_out",
     "test_posegraph",
     "test_rotations",
     "test_selection",
@@ -36,7 +36,7 @@ NUMERICAL = {
     "test_spectral",
     "test_streaming",
     "test_threads",
-    "test_ties",
+    "test_connectivity",
     "test_warps",
 }
 

@@ -31,7 +31,7 @@ CORE_TYPES = ("SkylakeX", "Zen", "Haswell", "Sandybridge", "Nehalem")
 OLDEST = "Nehalem"
 REQUEST = "KERNELGPA_TEST_BLAS"  # "Nehalem 1": the kernels and threads that a run must find loaded
 NO_VECTORS = "NPY_DISABLE_CPU_FEATURES"
-TWO_THREADS = ("degenerate", "estimators", "invariance", "large", "paper_form", "sparse", "threads", "ties")
+TWO_THREADS = ("connectivity", "degenerate", "estimators", "invariance", "large", "paper_form", "sparse", "threads")
 NUMERICAL = "numerical and not slow"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import random_rotation, scene
 from kernelgpa import TPSGPA, AffineGPA, InvalidObservations, KernelGPA, KernelGPAWarning, RigidGPA
-from kernelgpa.warps.inverse import inverse, oriented
+from kernelgpa.warps.inverse import inverse, relative_determinant
 from kernelgpa.warps.warp import KernelPart, Warp
 
 MODELS = [
@@ -50,7 +50,7 @@ def folded_warp(height):
 def test_a_constructed_fold_is_found_and_nothing_in_it_is_inverted():
     warp = folded_warp(2.0)
     across = np.column_stack([np.linspace(-2, 2, 401), np.zeros(401)]) * warp.frame.size + warp.frame.centre
-    turned = oriented(warp, across) <= 0
+    turned = relative_determinant(warp, across) <= 0
     rising = np.gradient(warp(across)[:, 0]) > 0
     assert 0.02 < turned.mean() < 0.5
     assert np.sum(turned == rising) <= 4  # they may differ where the slope crosses zero between two samples

@@ -21,7 +21,8 @@ from kernelgpa.observations.sampling import SAMPLE, mean_pairwise_distance
 from kernelgpa.spectrum.matrix_free import conjugate_gradients
 from kernelgpa.spectrum.operators import LowRankCost, total_cost
 from kernelgpa.warps import KernelFamily, reduce
-from kernelgpa.warps.kernels import KERNELS, gram, gram_sum
+from kernelgpa.warps.gram import gram, gram_sum
+from kernelgpa.warps.kernels import KERNELS
 
 EPS = np.finfo(np.float64).eps
 
@@ -154,8 +155,8 @@ def test_the_stated_error_of_inducing_points_is_above_the_true_one_where_they_se
 def test_the_energy_of_a_warp_is_that_of_the_plain_formula():
     points = scene(n=4, m=40, hidden=0.0)[0]
     for model in (KernelGPA(), KernelGPA(inducing=12), KernelGPA(kernel="wendland", bandwidth=0.8)):
-        kernel, centres, sigma, weights = model.fit(points).warps_[0].kernel_part
-        energy = np.trace(weights.T @ gram(kernel, centres, centres, sigma) @ weights)
+        part = model.fit(points).warps_[0].kernel_part
+        energy = np.trace(part.weights.T @ part.gram(part.centres) @ part.weights)
         assert_allclose(model.warps_[0].energy, energy, rtol=1e-9)
 
 

@@ -12,6 +12,7 @@ from authors_results import authors_results
 from conftest import random_rotation, scene
 from kernelgpa import TPSGPA, AffineGPA, InvalidObservations, InvalidSetting, KernelGPA, RigidGPA, plotting, selection
 from kernelgpa.simulate import exchanged
+from kernelgpa.warps.kernels import Kernel
 from shared_data import load
 
 MODELS = [
@@ -263,15 +264,13 @@ def test_the_tuning_surface_is_drawn():
     assert len(ax.lines[0].get_xdata()) == failed
 
 
-class _KeptHere:
+class _KeptHere(Kernel):
     """A kernel that cannot leave its process."""
-
-    against = 0
 
     def value(self, r):
         return np.exp(-r)
 
-    def slope(self, r):
+    def derivative_over_r(self, r):
         return -np.exp(-r) / np.maximum(r, 1e-12)
 
     def __deepcopy__(self, memo):

@@ -23,7 +23,7 @@ from numbers import Integral, Real
 from pathlib import Path
 
 from ..errors import InvalidSetting
-from ..warps.kernels import sparse_pays
+from ..warps.gram import SparseLimits
 from .operators import MOST_DENSE, MOST_FEATURES, ROWS, SMALL
 
 WORD = 8
@@ -114,7 +114,7 @@ def forecast(
         )
     s = seen * m
     stacked = 8 * n * m * d
-    if inducing is None and neighbours is not None and sparse_pays(neighbours, s):
+    if inducing is None and neighbours is not None and SparseLimits().pays(neighbours, s):
         path, numbers = SPARSE, n * s * (1.5 * neighbours + 3.5 * min(0.65 * s ** (1 / 3) * neighbours, s))
     elif inducing is None:
         path, numbers = EXACT, n * s**2 + s**2 + 3 * m**2

@@ -20,7 +20,7 @@ from ..observations.arrays import finite_rows
 from ..observations.geometry import frame_of
 from ..spectrum.eigenpairs import Uniqueness
 from ..typing import Array, Name
-from ..warps.inverse import oriented
+from ..warps.inverse import relative_determinant
 
 FEW_TIES = 2.0  # times the landmarks that an affine map needs: fewer shared ones tie a cloud weakly
 THIN_TIES = 0.02  # shared landmarks thinner than this share of the cloud tie it weakly
@@ -226,7 +226,7 @@ def _folded(gpa: Any) -> list[Finding]:
     folded: dict[Name, int] = {}
     for one, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
         if one.frame.reliable_rank == gpa.observations_.dimension:  # across a sheet turning over means nothing
-            count = int(np.sum(oriented(warp, one.points) <= 0))
+            count = int(np.sum(relative_determinant(warp, one.points) <= 0))
             if count:
                 folded[one.name] = count
     if not folded:
