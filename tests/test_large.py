@@ -1,4 +1,4 @@
-"""The ways of large data give what the plain ways give."""
+"""The methods for large data give the results of the plain ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
 
-import kernelgpa.observations.connectivity
 import kernelgpa.spectrum.operators
 from conftest import random_rotation, scene
 from kernelgpa import KernelGPA, Observations, RigidGPA, metrics
@@ -17,7 +16,7 @@ from kernelgpa._numerics.lapack import fill_upper_triangle
 from kernelgpa.errors import NumericalFailure
 from kernelgpa.gauge.faithful import CLOSE, allowed_increase
 from kernelgpa.observations.connectivity import connected_groups, surely_connected
-from kernelgpa.observations.sampling import SAMPLE, mean_pairwise_distance
+from kernelgpa.observations.sampling import DISTANCE_SAMPLE, mean_pairwise_distance
 from kernelgpa.spectrum.matrix_free import conjugate_gradients
 from kernelgpa.spectrum.operators import LowRankCost, total_cost
 from kernelgpa.warps import KernelFamily, reduce
@@ -27,7 +26,7 @@ from kernelgpa.warps.kernels import KERNELS
 EPS = np.finfo(np.float64).eps
 
 
-# -- memory, kernels --
+# -- triangles, kernels, samples --
 
 
 @pytest.mark.parametrize("size", [1, 5, 256, 300, 600])
@@ -38,16 +37,16 @@ def test_the_upper_triangle_mirrors_the_lower_one(size):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_sums_of_kernels_are_those_of_the_matrix(name):
+def test_kernel_sums_are_products_with_the_kernel_matrix(name):
     rng = np.random.default_rng(0)
     x, z, weights = rng.standard_normal((2500, 3)), rng.standard_normal((40, 3)), rng.standard_normal((40, 2))
     K = gram(KERNELS[name], x, z, 0.7)
     assert_allclose(gram_sum(KERNELS[name], x, z, 0.7, weights), K @ weights, rtol=0, atol=1e-12)
 
 
-def test_the_mean_distance_of_a_sample_is_near_that_of_all_in_any_order():
+def test_the_mean_distance_of_a_sample_approximates_that_of_all_points_in_any_order():
     rng = np.random.default_rng(0)
-    points = rng.standard_normal((2 * SAMPLE + 1500, 3)) * [3, 2, 1]
+    points = rng.standard_normal((2 * DISTANCE_SAMPLE + 1500, 3)) * [3, 2, 1]
     sampled = mean_pairwise_distance(points)
     assert sampled == pytest.approx(pdist(points).mean(), rel=5e-3)
     assert mean_pairwise_distance(rng.permutation(points)) == pytest.approx(sampled, rel=1e-9)
@@ -106,18 +105,18 @@ def test_the_map_of_many_features_is_the_same_both_ways(modes, iterated):
     assert metrics.map_error(long_way.map_, direct.map_) < (1e-4 if modes == "auto" else 1e-5) * size
 
 
-def test_a_system_that_does_not_settle_says_so():
+def test_conjugate_gradients_that_do_not_converge_are_an_error():
     rng = np.random.default_rng(0)
     A = np.diag(np.geomspace(1e-14, 1, 2000))
     with pytest.raises(NumericalFailure, match="conjugate gradients"):
         conjugate_gradients(lambda x: A @ x, lambda x: x, rng.standard_normal((2000, 1)))
 
 
-# -- ties found fast --
+# -- the fast test of connectivity --
 
 
 @given(seed=st.integers(0, 10_000), hidden=st.floats(0.0, 0.8), flat=st.booleans())
-def test_what_is_surely_tied_is_tied(seed, hidden, flat):
+def test_clouds_that_are_surely_connected_are_connected(seed, hidden, flat):
     rng = np.random.default_rng(seed)
     body = rng.standard_normal((30, 3))
     if flat:
@@ -131,12 +130,12 @@ def test_what_is_surely_tied_is_tied(seed, hidden, flat):
         assert len(connected_groups(observations)) == 1
 
 
-# -- what inducing points may miss --
+# -- the error of inducing points --
 
 
 @pytest.mark.parametrize("bandwidth", [0.1, 0.25, 0.6])
 @pytest.mark.parametrize("smoothing", [1e-3, 0.1])
-def test_the_stated_error_of_inducing_points_is_above_the_true_one_where_they_see_the_deformation(bandwidth, smoothing):
+def test_the_stated_error_of_inducing_points_bounds_the_true_one(bandwidth, smoothing):
     points = scene(n=4, m=150, hidden=0.0, bend=0.1, noise=0.01, seed=3)[0]
     exact = KernelGPA(bandwidth=bandwidth, smoothing=smoothing).fit(points)
     assert_allclose(exact.inducing_errors_, 0)
@@ -144,8 +143,8 @@ def test_the_stated_error_of_inducing_points_is_above_the_true_one_where_they_se
     for inducing in (10, 40, 120):
         thin = KernelGPA(bandwidth=bandwidth, smoothing=smoothing, inducing=inducing).fit(points)
         for t, (one, other) in enumerate(zip(thin.warps_, exact.warps_, strict=True)):
-            off = np.sqrt(np.mean(np.sum((one(points[t]) - other(points[t])) ** 2, axis=1)))
-            assert off <= thin.inducing_errors_[t]
+            error = np.sqrt(np.mean(np.sum((one(points[t]) - other(points[t])) ** 2, axis=1)))
+            assert error <= thin.inducing_errors_[t]
         stated.append(thin.inducing_errors_.max())
     assert stated[2] < stated[1]
     whole = KernelGPA(bandwidth=bandwidth, smoothing=smoothing, inducing=150).fit(points)
@@ -160,7 +159,7 @@ def test_the_energy_of_a_warp_is_that_of_the_plain_formula():
         assert_allclose(model.warps_[0].energy, energy, rtol=1e-9)
 
 
-def test_too_few_inducing_points_are_named():
+def test_too_few_inducing_points_are_diagnosed():
     points = scene(n=4, m=150, hidden=0.0, bend=0.1, noise=0.01, seed=3)[0]
     kinds = {
         count: [finding.kind for finding in KernelGPA(bandwidth=0.15, inducing=count).fit(points).diagnose()]

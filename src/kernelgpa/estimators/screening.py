@@ -18,7 +18,7 @@ from ..gauge.mirror import MirrorImages, find_mirror_images
 from ..observations.cloud import Cloud
 from ..observations.collection import Observations
 from ..observations.connectivity import require_connected
-from ..observations.geometry import ROUNDING
+from ..observations.geometry import RESOLUTION_MARGIN
 from ..typing import Array, IndexArray, Name
 
 HEAP = 4  # landmarks of a cloud in exactly one place that are too many for chance
@@ -157,7 +157,7 @@ def _heap_messages(observations: Observations) -> list[str]:
 
 def _largest_heap(cloud: Cloud) -> IndexArray:
     """The points, if HEAP or more, that lie in one place up to what turning the data may have rounded."""
-    apart = ROUNDING * cloud.points.shape[1] * cloud.resolution
+    apart = RESOLUTION_MARGIN * cloud.points.shape[1] * cloud.resolution
     along = np.sort(cloud.points[:, 0])
     if not np.any(along[HEAP - 1 :] - along[: len(along) - HEAP + 1] <= apart):  # nothing in one place, found fast
         return np.zeros(0, dtype=np.intp)
