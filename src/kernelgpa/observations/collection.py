@@ -127,8 +127,8 @@ class Observations:
         largest = max(float(cloud.weights.max()) for cloud in self.clouds)
         if largest > MOST_RATIO * smallest or largest > MOST_WEIGHT:
             raise InvalidObservations(
-                f"weights range from {smallest:.3g} to {largest:.3g}; double precision carries a ratio of {MOST_RATIO:g}"
-                f" and weights up to {MOST_WEIGHT:g}. Use weight 0 for observations that should not count"
+                f"weights range from {smallest:.3g} to {largest:.3g}; double precision carries ratios up to "
+                f"{MOST_RATIO:g} and weights up to {MOST_WEIGHT:g}. Use weight 0 for observations that should not count"
             )
         return self
 
