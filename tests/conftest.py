@@ -17,6 +17,8 @@ from portable import other_than_requested
 # files whose results depend on rounding, and which therefore also run on the kernels of other processors;
 # test_trust is left out: it mostly compares averages over random scenes, and would add a sixth to the time
 NUMERICAL = {
+    "test_connectivity",
+    "test_contributing",
     "test_decisions",
     "test_degenerate",
     "test_diagnosis",
@@ -25,18 +27,18 @@ NUMERICAL = {
     "test_inverse",
     "test_kernels",
     "test_large",
+    "test_leave_out",
     "test_metrics",
     "test_optimality",
     "test_paper_form",
-    "test_leave_out",
     "test_posegraph",
+    "test_reduced_clouds",
     "test_rotations",
     "test_selection",
     "test_sparse",
     "test_spectral",
     "test_streaming",
     "test_threads",
-    "test_connectivity",
     "test_warps",
 }
 
