@@ -177,7 +177,7 @@ def test_the_error_for_bad_weights_names_cloud_and_landmark(case):
     value, found = BAD_WEIGHTS[case]
     weights = np.ones((3, 6))
     weights[1, 3] = value
-    parts = (*HERE, found, "must be 0 (not seen) or finite")
+    parts = (*HERE, found, "weights are finite and not negative")
     names = {"clouds": CLOUDS, "landmarks": LANDMARKS}
     assert_refused(InvalidObservations, parts, Observations.from_array, faces(), weights, **names)
     pairs = [(cloud, LANDMARKS) for cloud in faces()]

@@ -6,7 +6,7 @@ outermost shows a bar.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock, Timer
 from typing import TypeVar
@@ -49,7 +49,7 @@ def progress(
         _bar_in_use.release()
 
 
-def with_progress(items: Iterable[Item], title: str, total: int) -> Iterator[Item]:
+def with_progress(items: Iterable[Item], title: str, total: int) -> Generator[Item, None, None]:
     """The items, with one step of a progress bar for each."""
     with progress(title, total) as step:
         for item in items:

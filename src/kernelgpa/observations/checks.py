@@ -33,7 +33,7 @@ def real_array(values: Any, what: str) -> tuple[Array, float]:
 
 def check_counts(clouds: int, dimension: int = 2) -> None:
     if clouds < 2:
-        raise InvalidObservations(f"clouds: found {clouds}; a registration needs at least 2")
+        raise InvalidObservations(f"clouds: found {clouds}; at least 2 are needed for a registration")
     if dimension not in (2, 3):
         raise InvalidObservations(
             f"points have dimension {dimension}; expected 2 or 3 as the last of (clouds, landmarks, dimension)"
@@ -79,7 +79,7 @@ def dense_weights(
     if len(bad):
         t, j = bad[0]
         raise InvalidObservations(
-            f"cloud {names[t]!r}, landmark {ids[j]!r}: weight {dense[t, j]}; weights must be 0 (not seen) or finite "
-            f"numbers of at least {LEAST_WEIGHT:g}"
+            f"cloud {names[t]!r}, landmark {ids[j]!r}: weight {dense[t, j]}; weights are finite and not "
+            f"negative: use 0 for what was not seen, otherwise at least {LEAST_WEIGHT:g}"
         )
     return np.where(visible, dense, 0.0)
