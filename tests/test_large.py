@@ -162,8 +162,8 @@ def test_too_few_inducing_points_are_diagnosed():
         count: [finding.kind for finding in KernelGPA(bandwidth=0.15, inducing=count).fit(points).diagnose()]
         for count in (20, 150)
     }
-    assert "few inducing points" in kinds[20]
-    assert "few inducing points" not in kinds[150]
+    assert "too few inducing points" in kinds[20]
+    assert "too few inducing points" not in kinds[150]
 
 
 @pytest.mark.parametrize("hidden", [0.0, 0.6])
@@ -178,6 +178,5 @@ def test_the_excess_of_the_faithful_map_is_within_its_limits_with_the_iterative_
     cost, rigid_cost = (sum(np.vdot(M[c.seen], c.apply(M[c.seen])) for c in clouds) for M in (faithful, rigid))
     own, by_chance = allowed_increase(fitted.observations_.stacked)
     allowed = own + (1 - cost / rigid_cost) ** 2 * by_chance
-    assert (
-        SUFFICIENT * allowed <= fitted.faithful_.excess * (1 + 1e-6) <= allowed * (1 + 2e-6)
-    )  # the tolerance of the iteration
+    # within the tolerance of the iteration
+    assert SUFFICIENT * allowed <= fitted.faithful_.excess * (1 + 1e-6) <= allowed * (1 + 2e-6)

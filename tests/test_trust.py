@@ -1,10 +1,11 @@
-"""Maps that stay faithful, scores that see a collapse, weights that see wrong matches: on simulated livers.
+"""On simulated livers: faithful maps, errors that reveal a collapsed map, robust fits, and uncertainty.
 
-Smaller than the scenes of benchmarks/trust.py, which has the figures.
+The scenes are smaller than those of benchmarks/trust.py, which prints the tables of docs/trust.md.
 """
 
 from __future__ import annotations
 
+import doctest
 from functools import cache
 
 import numpy as np
@@ -18,6 +19,8 @@ from kernelgpa import InvalidSetting, KernelGPA, RigidGPA, metrics, selection, s
 from kernelgpa.estimators.robust import LEAST_FACTOR, LOSSES
 from kernelgpa.gauge.faithful import AllowedIncrease, allowed_increase, faithful_registration
 from kernelgpa.spectrum.total import total_cost
+from kernelgpa.trust import agreement, cross_validation
+from kernelgpa.trust import uncertainty as uncertainty_module
 
 SCENES = [(0.0, 0.0), (0.3, 0.0), (0.0, 1.0), (0.3, 1.0)]
 every_scene = pytest.mark.parametrize(("hidden", "noise"), SCENES)
@@ -34,7 +37,7 @@ def sensor_rms(gpa, scene):
 
 
 @every_scene
-def test_the_default_map_is_as_good_as_the_rigid_one_whatever_the_settings(hidden, noise):
+def test_the_default_map_is_as_accurate_as_the_rigid_one_whatever_the_settings(hidden, noise):
     scene = liver(hidden, noise)
     rigid = metrics.map_error(RigidGPA().fit(scene.points).map_, scene.template)
     for bandwidth in (0.1, 0.5, 1.5):
@@ -44,7 +47,7 @@ def test_the_default_map_is_as_good_as_the_rigid_one_whatever_the_settings(hidde
 
 
 def few_views(seed, views):
-    """Lungs of six people, the landmarks that so many of them share, and others to test on."""
+    """Lungs of six people: the landmarks that ``views`` of them share, and other landmarks to test on."""
     scans = simulate.ct(seen_in={views: 150, 6: 100}, noise=0.5, seed=seed)
     own = scans.seen_in == views
     return scans.points[:, own], scans.template[own], scans.surfaces[:, scans.landmarks[~own]]
@@ -72,29 +75,29 @@ def warps_by_rule(gpa, rule):
 @pytest.mark.parametrize("bandwidth", [0.25, 1.0])
 @pytest.mark.parametrize("views", [3, 4])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_map_of_few_views_is_not_jagged_by_who_saw_what(views, bandwidth, seed):
-    """Neighbours are seen by different people: the rigid map jumps between them, and the default must not."""
+def test_a_map_of_few_views_is_smooth(views, bandwidth, seed):
+    """Neighbouring landmarks are seen by different people; the rigid map jumps between them, the default must not."""
     points, truth, test = few_views(seed, views)
     default = KernelGPA(bandwidth=bandwidth).fit(points)
     paper = KernelGPA(bandwidth=bandwidth, modes="paper").fit(points)
     near_rigid = warps_by_rule(default, own_error_only)
     smooth, ours, jagged = (sensor_median(warps, test) for warps in (paper.warps_, default.warps_, near_rigid))
-    # most of what the first term of the rule alone leaves above the paper's map is gone
+    # the second term of the rule removes most of the excess over the paper's map that the first term alone leaves
     assert jagged > 1.1 * smooth
     assert ours - smooth < 0.4 * (jagged - smooth)
     errors = [metrics.map_error(gpa.map_, truth) for gpa in (default, RigidGPA().fit(points))]
     assert errors[0] < errors[1]
 
 
-def test_a_weight_that_fades_leaves_the_map_as_one_that_is_gone():
+def test_an_observation_of_vanishing_weight_has_the_influence_of_a_missing_one():
     points, _, test = few_views(0, 3)
     everything = np.where(np.isnan(points), np.nanmean(points, axis=1, keepdims=True), points)
     everything += np.random.default_rng(0).normal(0, 5, points.shape) * np.isnan(points)
-    faint = np.where(np.isnan(points[:, :, 0]), 1e-9, 1.0)
-    gone, fading = KernelGPA().fit(points), KernelGPA().fit(everything, weights=faint)
-    assert fading.faithful_.excess == pytest.approx(gone.faithful_.excess, rel=0.1)
-    # the width of a kernel is measured over all points, faint or not
-    assert sensor_median(fading.warps_, test) == pytest.approx(sensor_median(gone.warps_, test), rel=0.2)
+    weights = np.where(np.isnan(points[:, :, 0]), 1e-9, 1.0)
+    missing, vanishing = KernelGPA().fit(points), KernelGPA().fit(everything, weights=weights)
+    assert vanishing.faithful_.excess == pytest.approx(missing.faithful_.excess, rel=0.1)
+    # the width of a kernel is measured over all points, whatever their weights
+    assert sensor_median(vanishing.warps_, test) == pytest.approx(sensor_median(missing.warps_, test), rel=0.2)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -108,7 +111,7 @@ def test_robust_maps_of_two_views_do_not_depend_on_the_order_of_clouds(seed):
 
 
 def test_noise_alone_does_not_flatten_a_thin_map():
-    """Jagged by noise, seen by few, and thin: leaving the rigid map would take the last axis away."""
+    """The rigid map is jagged by noise, of few views, and thin; too large a gamma would remove its last axis."""
     rng = np.random.default_rng(0)
     template = rng.uniform(-1, 1, (200, 3)) * [100, 70, 5]
     points = np.stack([(template + 4 * rng.standard_normal((200, 3))) @ random_rotation(3, rng).T for _ in range(40)])
@@ -120,20 +123,20 @@ def test_noise_alone_does_not_flatten_a_thin_map():
         assert default.scales_[2] > 0.85 * thin
 
 
-def test_the_papers_map_collapses_where_the_default_does_not_and_only_the_sensor_error_sees_it():
+def test_the_sensor_error_reveals_the_collapse_of_the_papers_map_and_consistency_does_not():
     scene = liver(0.3, 1.0)
     settings = {"bandwidth": 1.0, "smoothing": 1e-4}
     paper, default = KernelGPA(**settings, modes="paper").fit(scene.points), KernelGPA(**settings).fit(scene.points)
-    sound = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="paper").fit(scene.points)
+    reference = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="paper").fit(scene.points)
     assert metrics.map_error(paper.map_, scene.template) > 5 * metrics.map_error(default.map_, scene.template)
-    in_the_map = [metrics.consistency(g.transform_clouds(scene.surfaces)).mean() for g in (paper, sound)]
-    assert in_the_map[0] < in_the_map[1]  # the paper's score prefers the collapse
-    assert sensor_rms(paper, scene) > 3 * sensor_rms(sound, scene)
+    consistency = [metrics.consistency(g.transform_clouds(scene.surfaces)).mean() for g in (paper, reference)]
+    assert consistency[0] < consistency[1]  # the paper's score prefers the collapsed map
+    assert sensor_rms(paper, scene) > 3 * sensor_rms(reference, scene)
 
 
 @pytest.mark.slow
 @every_scene
-def test_tuning_lands_near_the_best_of_the_grid(hidden, noise):
+def test_tuning_finds_settings_near_the_best_of_the_grid(hidden, noise):
     scene = liver(hidden, noise)
     grid = {"bandwidth": (0.1, 0.5), "smoothing": (1e-2, 1e-1, 10.0)}
     tuned = selection.tune(scene.points, grid=grid, folds=5, rounds=1).best
@@ -148,7 +151,7 @@ def test_tuning_lands_near_the_best_of_the_grid(hidden, noise):
 
 @pytest.mark.parametrize("loss", ["geman-mcclure", "tukey"])
 @pytest.mark.parametrize(("hidden", "noise"), [(0.0, 0.0), (0.3, 1.0)])
-def test_wrong_matches_are_found_and_do_no_harm(hidden, noise, loss):
+def test_robust_fits_find_wrong_matches_and_keep_the_map(hidden, noise, loss):
     scene = liver(hidden, noise)
     clean = KernelGPA(bandwidth=0.5, robust=loss).fit(scene.points)
     points, wrong = simulate.exchanged(scene.points, 0.2)
@@ -171,12 +174,12 @@ def test_a_robust_fit_of_exact_copies_is_exact(loss):
     assert_allclose(gpa.weights_, 1, atol=1e-9)
 
 
-def test_an_unknown_loss_is_refused():
+def test_an_unknown_loss_raises():
     with pytest.raises(InvalidSetting, match="robust is 'cauchy'; expected one of huber, tukey, geman-mcclure"):
         KernelGPA(robust="cauchy").fit(liver(0.0, 0.0).points)
 
 
-def test_known_accuracy_of_observations_improves_the_map():
+def test_weights_of_known_accuracy_improve_the_map():
     scene = liver(0.0, 0.0)
     rng = np.random.default_rng(0)
     deviation = np.where(rng.random(scene.points.shape[:2]) < 0.5, 0.5, 5.0)
@@ -190,19 +193,27 @@ def test_known_accuracy_of_observations_improves_the_map():
 
 @pytest.mark.slow
 @every_scene
-def test_regions_cover_what_they_claim(hidden, noise):
+def test_regions_have_the_stated_coverage(hidden, noise):
     scene = liver(hidden, noise)
     points = scene.points
     order, levels = np.random.default_rng(0).permutation(100), (0.5, 0.9, 0.95)
     hits, count = np.zeros(3), 0
-    for i in range(4):  # every landmark is held out once
+    for i in range(4):  # every landmark is left out once
         out = np.zeros(100, dtype=bool)
         out[order[i::4]] = True
-        known = uncertainty(selection.cross_validate(KernelGPA(bandwidth=0.5), points[:, ~out], folds=15))
-        placed = known.validation.fitted.transform_clouds(points[:, out])
-        off = np.linalg.norm(placed - metrics.mean_of_others(placed), axis=2)
+        estimate = uncertainty(selection.cross_validate(KernelGPA(bandwidth=0.5), points[:, ~out], folds=15))
+        images = estimate.validation.fitted.transform_clouds(points[:, out])
+        distances = np.linalg.norm(images - metrics.mean_of_others(images), axis=2)
         for t in range(len(points)):
-            ok = np.isfinite(off[t])
-            hits += [np.sum(off[t, ok] <= known.radius(points[t, out][ok], t, level)) for level in levels]
-            count += ok.sum()
+            seen = np.isfinite(distances[t])
+            radii = [estimate.radius(points[t, out][seen], t, level) for level in levels]
+            hits += [np.sum(distances[t, seen] <= radius) for radius in radii]
+            count += seen.sum()
     assert np.all(np.abs(hits / count - levels) <= [0.05, 0.03, 0.025])
+
+
+@pytest.mark.parametrize("module", [metrics, selection, cross_validation, agreement, uncertainty_module], ids=str)
+def test_the_examples_in_the_docstrings_run(module):
+    failed, tried = doctest.testmod(module)
+    assert tried > 0
+    assert failed == 0

@@ -22,8 +22,9 @@ from ..typing import Array, IndexArray, Name
 from ..warps import Family, PreparedCloud, Warp
 from ..warps.inverse import inverse
 from .left_out import FoldSolver
+from .problem import Problem
 from .registration import Registration
-from .screening import Problem, screen
+from .screening import screen
 
 if TYPE_CHECKING:
     from ..trust.diagnosis import Finding, SuspiciousObservation
@@ -166,6 +167,11 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     @abstractmethod
     def check_settings(self) -> None:
         """Raise an error unless every setting has a value that the method is defined for."""
+
+    @property
+    def solves_from_sum(self) -> bool:
+        """Whether the map follows from the summed cost, which clouds can enter and leave one at a time."""
+        return False
 
     def prepare(self, problem: Problem) -> PreparedClouds | None:
         """What the clouds compute once for all values of ``smoothing`` and all weights; None if nothing."""

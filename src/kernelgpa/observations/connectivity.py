@@ -56,9 +56,9 @@ def _not_connected(observations: Observations, groups: list[Group]) -> WeaklyCon
     d = observations.dimension
     return WeaklyConnected(
         f"the clouds fall into {len(groups)} groups that share too few landmarks to determine an affine map between "
-        f"them ({listed}); groups 1 and 2 share {len(shared)} landmarks, {common}, and need {d + 1} that are not in one "
-        f"{'plane' if d == 3 else 'line'} ({d} if the clouds are flat). Register the groups separately, or add common "
-        "landmarks",
+        f"them ({listed}); groups 1 and 2 share {len(shared)} landmarks, {common}, and need {d + 1} that are not in "
+        f"one {'plane' if d == 3 else 'line'} ({d} if the clouds are flat). Register the groups separately, or add "
+        "common landmarks",
         names,
     )
 
