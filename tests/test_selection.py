@@ -18,6 +18,7 @@ from kernelgpa.trust.cross_validation import cross_validate_problem
 from kernelgpa.trust.folds import landmark_folds
 from kernelgpa.trust.grid import Search
 from kernelgpa.trust.trials import Scoring
+from kernelgpa.warps.kernels import Kernel
 from shared_data import load
 
 MODELS = [
@@ -269,7 +270,7 @@ def test_the_tuning_surface_is_plotted():
     assert len(ax.lines[0].get_xdata()) == failed
 
 
-class _UnpicklableKernel:
+class _UnpicklableKernel(Kernel):
     """A kernel that cannot be sent to another process."""
 
     def value(self, r):
