@@ -19,7 +19,7 @@ from numbers import Integral, Real
 
 from .._numerics.system_memory import available_memory
 from ..errors import InvalidSetting
-from ..warps.kernels import sparse_pays
+from ..warps.gram import SparseLimits
 from .low_rank import FEATURE_ROWS
 from .operator import LIMITS
 
@@ -74,7 +74,7 @@ def forecast(
     n, m, d, inducing = _checked(n, m, d, inducing, seen, neighbours)
     s = seen * m
     stacked = 8 * n * m * d
-    if inducing is None and neighbours is not None and sparse_pays(neighbours, s):
+    if inducing is None and neighbours is not None and SparseLimits().pays(neighbours, s):
         path, numbers = SPARSE, n * s * (1.5 * neighbours + 3.5 * min(0.65 * s ** (1 / 3) * neighbours, s))
     elif inducing is None:
         path, numbers = EXACT, n * s**2 + s**2 + 3 * m**2
