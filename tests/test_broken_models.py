@@ -21,8 +21,8 @@ from kernelgpa import (
     StreamingGPA,
     report,
 )
+from kernelgpa.io.archive import pack_arrays, read_arrays
 from kernelgpa.io.model_file import from_arrays, from_bytes, to_bytes
-from kernelgpa.io.npz import arrays_in, packed
 from kernelgpa.report.result_folder import About, summary
 from kernelgpa.streaming import checkpoint
 
@@ -78,7 +78,7 @@ def mutants_of_header(header, deep=2):
 
 def mutants_of(data):
     """(what was changed, the file) for every array and every entry of the header."""
-    arrays = arrays_in(data, "model")
+    arrays = read_arrays(data, "model")
     header = json.loads(str(arrays["header"]))
     for name, array in arrays.items():
         for changed in mutants_of_array(array):
@@ -148,7 +148,7 @@ def end_of(arrays, what, everything):
 def test_what_cannot_be_is_named():
     """Everything that once loaded and failed in use, each with what is wrong."""
     gpa = KernelGPA().fit(observations())
-    arrays = arrays_in(to_bytes(gpa), "model")
+    arrays = read_arrays(to_bytes(gpa), "model")
     header = json.loads(str(arrays["header"]))
     n, d = 4, 3
 
@@ -247,7 +247,7 @@ def test_a_checkpoint_that_was_changed_is_refused_or_works(model, tmp_path):
         (tmp_path / "state.npz").write_bytes(data)
         use_stream(StreamingGPA.resume(tmp_path / "state.npz"))
         for what, arrays in mutants_of(data):
-            (tmp_path / "state.npz").write_bytes(packed(arrays))
+            (tmp_path / "state.npz").write_bytes(pack_arrays(arrays))
             try:
                 stream = StreamingGPA.resume(tmp_path / "state.npz")
             except KernelGPAError:

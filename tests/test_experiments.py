@@ -236,7 +236,7 @@ def test_numbers_of_the_paper_stand_below_ours(typed):
         ('title, of a table;kernel\n"exact: mean";1\n', "separated by semicolons"),
         ("typed," + 200_000 * "x" + "\nexact: mean,1\n", "field larger than field limit"),
         ("", "the file is empty"),
-        ('typed,"kernel\n', "the row is no CSV"),
+        ('typed,"kernel\n', "the row is not valid CSV"),
     ],
 )
 def test_numbers_that_cannot_be_read_are_shown_where_they_stand(typed, text, found):

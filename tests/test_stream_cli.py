@@ -19,7 +19,7 @@ from conftest import run
 from kernelgpa import KernelGPA, StreamingGPA, io, simulate
 from kernelgpa.errors import FormatError
 from kernelgpa.gauge.rotations import nearest
-from kernelgpa.io.npz import arrays_in, packed
+from kernelgpa.io.archive import pack_arrays, read_arrays
 from kernelgpa.observations.arrays import finite_rows
 from kernelgpa.observations.cloud import Cloud
 from kernelgpa.observations.collection import Observations
@@ -58,7 +58,7 @@ def lines_in(printed):
 
 
 def map_in(folder):
-    (own,) = io.read(folder / "map.csv").specimens
+    (own,) = io.read(folder / "map.csv").clouds
     return dict(zip(own.labels, own.points, strict=True))
 
 
@@ -384,7 +384,7 @@ def test_a_checkpoint_whose_frames_were_changed_is_refused_or_goes_on(kernelgpa,
     (tmp_path / "frames.jsonl").write_text("".join(texts[:4]))
     options = ["-o", "out", "--checkpoint", "state.npz", "--every", 2, "--map"]
     assert kernelgpa("stream", "frames.jsonl", *options)[0] == 0
-    arrays = arrays_in((tmp_path / "state.npz").read_bytes(), "state")
+    arrays = read_arrays((tmp_path / "state.npz").read_bytes(), "state")
     header = json.loads(str(arrays["header"]))
     kept = header["about"][part]
     changed = [*ODD, *({**kept, key: odd} for key in kept for odd in ODD)]
@@ -396,7 +396,7 @@ def test_a_checkpoint_whose_frames_were_changed_is_refused_or_goes_on(kernelgpa,
     codes = set()
     for odd in changed:
         about = {**header["about"], part: odd}
-        state = packed({**arrays, "header": np.array(json.dumps({**header, "about": about}))})
+        state = pack_arrays({**arrays, "header": np.array(json.dumps({**header, "about": about}))})
         (tmp_path / "state.npz").write_bytes(state)
         code, _, words = kernelgpa("stream", "frames.jsonl", *options)
         assert code == 0 or (code == 2 and words.count("\n") == 1 and words.startswith("kernelgpa: ")), (odd, words)

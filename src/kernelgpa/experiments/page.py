@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image  # which matplotlib brings
 
 from ..errors import InvalidSetting
-from ..io.atomic import is_leftover, write_folder
+from ..io.atomic import is_temporary, write_folder
 from .tables import Claim, Outcome, Picture, SetUp, Table, shown
 
 PAGE = "index.html"
@@ -58,7 +58,7 @@ def require_replaceable(folder: Path) -> None:
         raise InvalidSetting(f"{folder} is a file; give a folder that is new, or that holds such a page")
     folder = folder if folder.name else folder.resolve()  # "." says nothing in a message
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    other = {name for name in names - _written(folder / PAGE) if not is_leftover(name, folder.resolve().name)}
+    other = {name for name in names - _written(folder / PAGE) if not is_temporary(name, folder.resolve().name)}
     if other:
         raise InvalidSetting(
             f"{folder} holds other things than a page of experiments ({min(other)}); give a new folder"

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import FormatError
-from ..io.base import number_in
-from ..io.rows import table_of
+from ..io.csv_table import read_table
+from ..io.text import parse_number
 from .scoring import OURS
 from .tables import Outcome, Table
 
@@ -46,7 +46,7 @@ def _read(file: Path) -> dict[str, dict[str, float]]:
         text = file.read_text(encoding="utf-8")
     except ValueError:
         raise FormatError(file, None, "it is not text", "expected comma-separated values in UTF-8") from None
-    (_, head), rows = table_of(text, str(file))
+    (_, head), rows = read_table(text, str(file))
     _require_methods(head[1:], file)
     numbers: dict[str, dict[str, float]] = {}
     for line, (first, *cells) in rows:
@@ -58,7 +58,7 @@ def _read(file: Path) -> dict[str, dict[str, float]]:
         printed = (
             (column, cell) for column, cell in zip(head[1:], cells, strict=True) if cell.strip() not in NOT_PRINTED
         )
-        numbers[label] = {column: number_in(cell, str(file), line, CELL) for column, cell in printed}
+        numbers[label] = {column: parse_number(cell, str(file), line, CELL) for column, cell in printed}
     return numbers
 
 

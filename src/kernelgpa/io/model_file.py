@@ -33,8 +33,8 @@ from ..spectrum.eigenpairs import Spectrum
 from ..version import __version__
 from ..warps import KernelFamily, KernelPart, Warp
 from ..warps.kernels import KERNELS, Kernel, ThinPlate
-from .checked import MOST, Numbers, Unsound, is_whole, names_of, number, split
-from .npz import arrays_in, packed
+from .archive import pack_arrays, read_arrays
+from .validation import LARGEST, CheckedArrays, InvalidRecord, checked_names, checked_number, is_integer, split_rows
 
 FORMAT = 1  # raised when a reader of before would misunderstand
 METHODS: dict[type[GPA], str] = {RigidGPA: "rigid", AffineGPA: "affine", TPSGPA: "tps", KernelGPA: "kernel"}
@@ -79,22 +79,22 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
             header["spectrum"] = spectrum
     elif isinstance(gpa, RigidGPA):
         arrays["size_factors_"] = gpa.size_factors_
-    return packed({"header": np.array(json.dumps(header)), **arrays})
+    return pack_arrays({"header": np.array(json.dumps(header)), **arrays})
 
 
 def from_bytes(data: bytes, source: str) -> tuple[GPA, dict[str, Any]]:
     """The registration that :func:`to_bytes` wrote, and what was kept with it."""
-    return from_arrays(arrays_in(data, source), source)
+    return from_arrays(read_arrays(data, source), source)
 
 
 def from_arrays(arrays: Arrays, source: str) -> tuple[GPA, dict[str, Any]]:
     """The same from the arrays of the file."""
     header = _header(arrays, source)
     try:
-        return _restored(header, Numbers(arrays)), _about(header)
+        return _restored(header, CheckedArrays(arrays)), _about(header)
     except KernelGPAError:
         raise
-    except Unsound as error:
+    except InvalidRecord as error:
         raise FormatError(source, None, f"it is broken ({error})", "register again") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise FormatError(source, None, f"it is broken ({type(error).__name__}: {error})", "register again") from error
@@ -103,7 +103,7 @@ def from_arrays(arrays: Arrays, source: str) -> tuple[GPA, dict[str, Any]]:
 def is_model(data: bytes) -> bool:
     """Whether a file is a model of this library, of whatever format."""
     try:
-        return "kernelgpa" in json.loads(str(arrays_in(data, "model", ["header"])["header"]))
+        return "kernelgpa" in json.loads(str(read_arrays(data, "model", ["header"])["header"]))
     except (KernelGPAError, KeyError, ValueError, TypeError, RecursionError):
         return False
 
@@ -124,25 +124,25 @@ def _header(arrays: Arrays, source: str) -> dict[str, Any]:
     return dict(header)
 
 
-def _restored(header: dict[str, Any], arrays: Numbers) -> GPA:
+def _restored(header: dict[str, Any], arrays: CheckedArrays) -> GPA:
     """The estimator; everything is checked on the way, so that what is returned can be used."""
     gpa: GPA = CLASSES[header["class"]](**header["settings"])
     gpa.check_settings()
     observations = _observations_from(header, arrays)
     n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
-    part = arrays.whole("part", None, most=n - 1)
+    part = arrays.integers("part", None, most=n - 1)
     if np.any(np.diff(part) <= 0):
-        raise Unsound("part is not in ascending order")
+        raise InvalidRecord("part is not in ascending order")
     with warnings.catch_warnings():  # they were given when it was fitted
         warnings.simplefilter("ignore", KernelGPAWarning)
         problem = problem_of(observations, part)
     gauge = _gauge_from(header, arrays, len(problem.landmarks), len(part), d)
     fitted: dict[str, Any] = {
-        "map_": arrays.floats("map_", m, d, unknown=True),
+        "map_": arrays.floats("map_", m, d, allow_nan=True),
         "scales_": arrays.floats("scales_", d, least=0),
         "rotations_": arrays.rotations("rotations_", n, d, d),
         "translations_": arrays.floats("translations_", n, d),
-        "eigenvalues_": arrays.floats("eigenvalues_", d + 1, unknown=True),
+        "eigenvalues_": arrays.floats("eigenvalues_", d + 1, allow_nan=True),
         "problem_": problem,
         "observations_": observations,
         "gauge_": gauge,
@@ -151,21 +151,21 @@ def _restored(header: dict[str, Any], arrays: Numbers) -> GPA:
     }
     places = fitted["map_"][problem.counts > 0]
     if not np.isfinite(places).all():
-        raise Unsound("map_ has no place for a landmark that was seen")
-    if not np.ptp(places, axis=0).max() > 1 / MOST:
-        raise Unsound("all landmarks of map_ are in one place")
+        raise InvalidRecord("map_ has no place for a landmark that was seen")
+    if not np.ptp(places, axis=0).max() > 1 / LARGEST:
+        raise InvalidRecord("all landmarks of map_ are in one place")
     if not fitted["scales_"][0] > 0:
-        raise Unsound("the first of scales_ is 0")
+        raise InvalidRecord("the first of scales_ is 0")
     if isinstance(gpa, DeformableGPA):
         fitted |= _bent_from(gpa, header, arrays, problem, gauge)
     else:
-        fitted["size_factors_"] = arrays.floats("size_factors_", n, least=1 / MOST)
+        fitted["size_factors_"] = arrays.floats("size_factors_", n, least=1 / LARGEST)
     gpa._keep(fitted)
     return gpa
 
 
 def _bent_from(
-    gpa: DeformableGPA, header: dict[str, Any], arrays: Numbers, problem: Problem, gauge: Gauge
+    gpa: DeformableGPA, header: dict[str, Any], arrays: CheckedArrays, problem: Problem, gauge: Gauge
 ) -> dict[str, Any]:
     observations, visible = problem.observations, problem.observations.visible
     n, m = visible.shape
@@ -174,50 +174,52 @@ def _bent_from(
     if isinstance(family, KernelFamily) and header["inducing"] != family.inducing and smaller is not None:
         family = smaller  # memory was short when it was fitted
     if header["inducing"] != getattr(family, "inducing", None):
-        raise Unsound(f"inducing is {header['inducing']!r}, which is not what the settings say")
+        raise InvalidRecord(f"inducing is {header['inducing']!r}, which is not what the settings say")
     found = {
         "weights_": arrays.floats("weights_", n, m, least=0),
-        "residuals_": arrays.floats("residuals_", n, m, least=0, unknown=True),
-        "standardised_residuals_": arrays.floats("standardised_residuals_", n, m, least=0, unknown=True),
-        "inducing_errors_": arrays.floats("inducing_errors_", n, least=0, unknown=True),
-        "shared_landmarks_": arrays.whole("shared_landmarks_", None, most=m - 1),
+        "residuals_": arrays.floats("residuals_", n, m, least=0, allow_nan=True),
+        "standardised_residuals_": arrays.floats("standardised_residuals_", n, m, least=0, allow_nan=True),
+        "inducing_errors_": arrays.floats("inducing_errors_", n, least=0, allow_nan=True),
+        "shared_landmarks_": arrays.integers("shared_landmarks_", None, most=m - 1),
     }
     if not np.array_equal(found["shared_landmarks_"], problem.landmarks):
-        raise Unsound("shared_landmarks_ are not the landmarks that clouds share")
+        raise InvalidRecord("shared_landmarks_ are not the landmarks that clouds share")
     if any(np.isfinite(found[name][~visible]).any() for name in ("residuals_", "standardised_residuals_")):
-        raise Unsound("an observation that was not made has a residual")
+        raise InvalidRecord("an observation that was not made has a residual")
     used, given = found["weights_"][:, problem.landmarks], observations.weights[:, problem.landmarks]
     if np.any(used > 2 * given) or np.any(used < 0.5 * FAINTEST * given):  # robust fits lower what was given
-        raise Unsound("weights_ do not fit the weights that were given")
+        raise InvalidRecord("weights_ do not fit the weights that were given")
     price = header["faithful"]
     if price is not None and (not isinstance(price, list) or len(price) != 2):
-        raise Unsound("faithful is no pair")
+        raise InvalidRecord("faithful is no pair")
     return {
         **found,
         "family_": family,
-        "smoothing_": number(header["smoothing"], "smoothing", least=0),
+        "smoothing_": checked_number(header["smoothing"], "smoothing", least=0),
         "spectrum_": _spectrum_from(header, arrays, len(problem.landmarks), observations.dimension),
         "faithful_": None
         if price is None
-        else Faithful(gauge, number(price[0], "gamma", least=0), number(price[1], "excess", unknown=True)),
+        else Faithful(
+            gauge, checked_number(price[0], "gamma", least=0), checked_number(price[1], "excess", allow_nan=True)
+        ),
     }
 
 
-def _spectrum_from(header: dict[str, Any], arrays: Numbers, m: int, d: int) -> Spectrum | None:
+def _spectrum_from(header: dict[str, Any], arrays: CheckedArrays, m: int, d: int) -> Spectrum | None:
     found = header.get("spectrum")
     if found is None:
         return None
     if not isinstance(found, dict) or set(found) - {"thinness"} != {"top", "dimension", "solver"}:
-        raise Unsound("spectrum has other entries than a spectrum")
-    thinness = number(found.get("thinness", 1.0), "thinness", least=FLAT)  # files of 0.1 have none
+        raise InvalidRecord("spectrum has other entries than a spectrum")
+    thinness = checked_number(found.get("thinness", 1.0), "thinness", least=FLAT)  # files of 0.1 have none
     if thinness > 1:
-        raise Unsound(f"the thinness is {thinness:g}")
-    if not is_whole(found["dimension"], 1, d) or not isinstance(found["solver"], str):
-        raise Unsound(f"the spectrum has dimension {found['dimension']!r}")
+        raise InvalidRecord(f"the thinness is {thinness:g}")
+    if not is_integer(found["dimension"], 1, d) or not isinstance(found["solver"], str):
+        raise InvalidRecord(f"the spectrum has dimension {found['dimension']!r}")
     values, vectors = arrays.floats("spectrum_values", None), arrays.floats("spectrum_vectors", m, None)
     if len(values) <= found["dimension"]:
-        raise Unsound(f"the spectrum has {len(values)} values")
-    top = number(found["top"], "top", least=0)
+        raise InvalidRecord(f"the spectrum has {len(values)} values")
+    top = checked_number(found["top"], "top", least=0)
     return Spectrum(values, vectors, top, found["dimension"], found["solver"], thinness=thinness)
 
 
@@ -225,13 +227,13 @@ def _about(header: dict[str, Any]) -> dict[str, Any]:
     """What was kept with a model: a unit, a frame, a title, and notes."""
     about = header["about"]
     if not isinstance(about, dict):
-        raise Unsound("about is no object")
+        raise InvalidRecord("about is no object")
     texts = [about.get(name) for name in ("unit", "frame", "title")]
     notes = about.get("notes", [])
     if not all(one is None or isinstance(one, str) for one in texts) or not isinstance(notes, list):
-        raise Unsound("the unit, frame, title and notes are not texts")
+        raise InvalidRecord("the unit, frame, title and notes are not texts")
     if not all(isinstance(one, str) for one in notes):
-        raise Unsound("a note is no text")
+        raise InvalidRecord("a note is no text")
     return dict(about)
 
 
@@ -265,18 +267,18 @@ def _observations_to(observations: Observations) -> Arrays:
     }
 
 
-def _observations_from(header: dict[str, Any], arrays: Numbers) -> Observations:
+def _observations_from(header: dict[str, Any], arrays: CheckedArrays) -> Observations:
     d = header["dimension"]
-    if not is_whole(d, 2, 3):
-        raise Unsound(f"the dimension is {d!r}")
-    names, landmarks = names_of(header["clouds"], "clouds"), names_of(header["landmarks"], "landmarks")
+    if not is_integer(d, 2, 3):
+        raise InvalidRecord(f"the dimension is {d!r}")
+    names, landmarks = checked_names(header["clouds"], "clouds"), checked_names(header["landmarks"], "landmarks")
     n, m = len(names), len(landmarks)
-    sizes = arrays.whole("cloud_sizes", n, least=d + 1, most=m)
-    seen = split(arrays.whole("cloud_seen", None, most=m - 1), sizes, "cloud_seen")
+    sizes = arrays.integers("cloud_sizes", n, least=d + 1, most=m)
+    seen = split_rows(arrays.integers("cloud_seen", None, most=m - 1), sizes, "cloud_seen")
     if any(np.any(np.diff(one) <= 0) for one in seen):
-        raise Unsound("cloud_seen is not in ascending order")
-    points = split(arrays.floats("cloud_points", None, d), sizes, "cloud_points")
-    weights = split(arrays.floats("cloud_weights", None, least=LEAST_WEIGHT), sizes, "cloud_weights")
+        raise InvalidRecord("cloud_seen is not in ascending order")
+    points = split_rows(arrays.floats("cloud_points", None, d), sizes, "cloud_points")
+    weights = split_rows(arrays.floats("cloud_weights", None, least=LEAST_WEIGHT), sizes, "cloud_weights")
     resolutions = arrays.floats("cloud_resolutions", n, least=0)
     clouds = tuple(
         Cloud(names[t], frozen(seen[t], np.intp), frozen(points[t]), frozen(weights[t]), float(resolutions[t]))
@@ -295,16 +297,16 @@ def _gauge_to(gauge: Gauge) -> Arrays:
     }
 
 
-def _gauge_from(header: dict[str, Any], arrays: Numbers, m: int, n: int, d: int) -> Gauge:
+def _gauge_from(header: dict[str, Any], arrays: CheckedArrays, m: int, n: int, d: int) -> Gauge:
     """The map of m landmarks, from n clouds."""
-    cost, iterations = arrays.floats("gauge_numbers", 2, unknown=True).tolist()
+    cost, iterations = arrays.floats("gauge_numbers", 2, allow_nan=True).tolist()
     return Gauge(
         arrays.floats("gauge_map", m, d),
         arrays.floats("gauge_scales", d, least=0),
         arrays.rotations("gauge_rotations", n, d, d),
         arrays.floats("gauge_translations", n, d),
         cost,
-        int(number(iterations, "the number of iterations", least=0)),
+        int(checked_number(iterations, "the number of iterations", least=0)),
         None if header["ending"] is None else Ending[header["ending"]],
     )
 
@@ -327,21 +329,21 @@ def _warps_to(warps: list[Warp]) -> Arrays:
     }
 
 
-def _warps_from(header: dict[str, Any], arrays: Numbers, gpa: GPA, n: int, d: int) -> list[Warp]:
-    sizes = arrays.whole("kernel_sizes", n, least=-1)
+def _warps_from(header: dict[str, Any], arrays: CheckedArrays, gpa: GPA, n: int, d: int) -> list[Warp]:
+    sizes = arrays.integers("kernel_sizes", n, least=-1)
     kernel = _kernel(header, gpa, d) if np.any(sizes >= 0) else None
     rows = np.maximum(sizes, 0)
-    centres = split(arrays.floats("kernel_centres", None, d), rows, "kernel_centres")
-    weights = split(arrays.floats("kernel_weights", None, d), rows, "kernel_weights")
+    centres = split_rows(arrays.floats("kernel_centres", None, d), rows, "kernel_centres")
+    weights = split_rows(arrays.floats("kernel_weights", None, d), rows, "kernel_weights")
     sigmas = arrays.floats("kernel_sigma", n, least=0)
-    if np.any(sigmas[sizes >= 0] < 1 / MOST):
-        raise Unsound("a kernel has no width")
+    if np.any(sigmas[sizes >= 0] < 1 / LARGEST):
+        raise InvalidRecord("a kernel has no width")
     coefficients = arrays.floats("warp_coefficients", n, d + 1, d)
     frames = zip(
         arrays.floats("warp_centre", n, d),
-        arrays.floats("warp_size", n, least=1 / MOST),
+        arrays.floats("warp_size", n, least=1 / LARGEST),
         arrays.orthonormal("warp_axes", n, d, d),
-        arrays.whole("warp_rank", n, least=1, most=d),
+        arrays.integers("warp_rank", n, least=1, most=d),
         arrays.floats("warp_spread", n, d, least=0),
         strict=True,
     )
@@ -357,5 +359,5 @@ def _kernel(header: dict[str, Any], gpa: GPA, dimension: int) -> Kernel:
     kernel = getattr(gpa.family(), "kernel", None) if isinstance(gpa, DeformableGPA) else None
     name = next((name for name, value in KERNELS.items() if value == kernel), None)
     if header.get("kernel") != name or isinstance(gpa, AffineGPA | RigidGPA):
-        raise Unsound(f"the warps have the kernel {header.get('kernel')!r}, which is not what the settings say")
+        raise InvalidRecord(f"the warps have the kernel {header.get('kernel')!r}, which is not what the settings say")
     return ThinPlate(dimension) if kernel is None else kernel

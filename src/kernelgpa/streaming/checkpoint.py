@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import FormatError, InvalidSetting, KernelGPAError
+from ..io.archive import pack_arrays, read_arrays
 from ..io.atomic import write_bytes
-from ..io.checked import Numbers, Unsound, is_whole, names_of, number, split
 from ..io.model_file import CLASSES, settings_of
-from ..io.npz import arrays_in, packed
+from ..io.validation import CheckedArrays, InvalidRecord, checked_names, checked_number, is_integer, split_rows
 from ..observations.checks import LEAST_WEIGHT
 from ..observations.cloud import Cloud
 from ..spectrum.running_sum import RunningSum
@@ -46,17 +46,17 @@ def read(kind: type[StreamingGPA], path: str | os.PathLike[str]) -> tuple[Stream
         raise FormatError(Path(path), None, "there is no such file", "expected a checkpoint of a stream") from None
     except IsADirectoryError:
         raise FormatError(Path(path), None, "it is a folder", "expected a checkpoint of a stream") from None
-    arrays = arrays_in(data, str(path))
+    arrays = read_arrays(data, str(path))
     try:
         header = json.loads(str(arrays["header"]))
         if header["stream"] != FORMAT:
             raise FormatError(Path(path), None, f"its format is {header['stream']}", f"this release reads {FORMAT}")
         if not isinstance(header["about"], dict):
-            raise Unsound("about is no object")
-        return _restored(kind, header, Numbers(arrays)), header["about"]
+            raise InvalidRecord("about is no object")
+        return _restored(kind, header, CheckedArrays(arrays)), header["about"]
     except KernelGPAError:
         raise
-    except Unsound as error:
+    except InvalidRecord as error:
         raise FormatError(Path(path), None, f"it is broken ({error})", "start again") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         found = f"it is no checkpoint of a stream, or broken ({type(error).__name__}: {error})"
@@ -108,7 +108,7 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
         text = json.dumps(header)
     except (TypeError, ValueError) as problem:
         raise InvalidSetting(f"what is to be kept beside the stream is no JSON ({problem})") from None
-    return packed({"header": np.array(text), **arrays})
+    return pack_arrays({"header": np.array(text), **arrays})
 
 
 SOLVED = ("map", "rotations", "translations", "scales", "eigenvalues")
@@ -122,33 +122,33 @@ def _plain(one: Measured) -> dict[str, Any]:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(one).items()}
 
 
-def _restored(kind: type[StreamingGPA], header: dict[str, Any], arrays: Numbers) -> StreamingGPA:
+def _restored(kind: type[StreamingGPA], header: dict[str, Any], arrays: CheckedArrays) -> StreamingGPA:
     """The stream; everything is checked on the way, so that what is returned can be used."""
     estimator = CLASSES[header["class"]](**header["settings"])
     for name in ("automatic", "frozen", "changed"):
         if not isinstance(header[name], bool):
-            raise Unsound(f"{name} is {header[name]!r}")
-    if not is_whole(header["next"], 0):
-        raise Unsound(f"next is {header['next']!r}")
+            raise InvalidRecord(f"{name} is {header[name]!r}")
+    if not is_integer(header["next"], 0):
+        raise InvalidRecord(f"next is {header['next']!r}")
     stream = kind(estimator, window=header["window"], automatic=header["automatic"])
     stream._next, d = header["next"], header["dimension"]
     keys = _keys(header, "keys", range(stream._next))
     if d is not None:
-        if not is_whole(d, 2, 3):
-            raise Unsound(f"the dimension is {d!r}")
+        if not is_integer(d, 2, 3):
+            raise InvalidRecord(f"the dimension is {d!r}")
         _restore_clouds(stream, header, arrays, d)
         stream._measured = _measured_of(header, keys, d)
     if d is None and (keys or header["measured"] or header["landmarks"] is not None):
-        raise Unsound("there are clouds and no dimension")
+        raise InvalidRecord("there are clouds and no dimension")
     stream._mirrored = set(_keys(header, "mirrored", _keys(header, "aside", keys)))
     stream._usual = deque(arrays.floats("usual", None, least=0).tolist(), maxlen=REMEMBERED)
     if header["landmarks"] is not None:
         stream._solved = _solved_of(header, arrays, stream._next, d)
         if stream.incremental and not np.isfinite(stream._solved.map).all():
-            raise Unsound("a landmark of the map has no place")
+            raise InvalidRecord("a landmark of the map has no place")
         stream._places = {name: i for i, name in enumerate(stream._solved.landmarks)}
     elif header["frozen"]:
-        raise Unsound("it is frozen and has no map")
+        raise InvalidRecord("it is frozen and has no map")
     stream._loose = set(_keys(header, "loose", keys))
     stream._deviations = _deviations_of(header)
     stream.frozen, stream._changed = header["frozen"], header["changed"]
@@ -158,10 +158,10 @@ def _restored(kind: type[StreamingGPA], header: dict[str, Any], arrays: Numbers)
 
 def _keys(header: dict[str, Any], name: str, among: Collection[int]) -> tuple[int, ...]:
     """Keys of clouds, none of them twice, all of them among others."""
-    keys = names_of(header[name], name)
+    keys = checked_names(header[name], name)
     for key in keys:
-        if not is_whole(key) or key not in among:
-            raise Unsound(f"{name} has the key {key!r}")
+        if not is_integer(key) or key not in among:
+            raise InvalidRecord(f"{name} has the key {key!r}")
     return tuple(key for key in keys if isinstance(key, int))
 
 
@@ -172,30 +172,32 @@ def _measured_of(header: dict[str, Any], keys: Collection[int], d: int) -> dict[
         int(key): [checked(Measured(**one), d, before) for one in some] for key, some in header["measured"].items()
     }
     if not set(found) <= set(keys):
-        raise Unsound("a motion was measured of a cloud that is not there")
+        raise InvalidRecord("a motion was measured of a cloud that is not there")
     return found
 
 
 def _deviations_of(header: dict[str, Any]) -> Deviations:
     for key, source, i, _ in header["deviations"]:
-        if not is_whole(key) or not is_whole(i) or not (is_whole(source) or isinstance(source, str)):
-            raise Unsound(f"deviations have {key!r}, {source!r}, {i!r}")
-    return {(key, source, i): number(off, "a deviation", least=0) for key, source, i, off in header["deviations"]}
+        if not is_integer(key) or not is_integer(i) or not (is_integer(source) or isinstance(source, str)):
+            raise InvalidRecord(f"deviations have {key!r}, {source!r}, {i!r}")
+    return {
+        (key, source, i): checked_number(off, "a deviation", least=0) for key, source, i, off in header["deviations"]
+    }
 
 
-def _solved_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> StreamMap:
+def _solved_of(header: dict[str, Any], arrays: CheckedArrays, count: int, d: int) -> StreamMap:
     """The map as it was; clouds of it may have left since."""
-    landmarks = names_of(header["landmarks"], "landmarks")
+    landmarks = checked_names(header["landmarks"], "landmarks")
     keys = _keys(header, "solved_keys", range(count))
     n, m = len(keys), len(landmarks)
     return StreamMap(
         list(landmarks),
-        arrays.floats("map", m, d, unknown=True),
+        arrays.floats("map", m, d, allow_nan=True),
         keys,
         arrays.rotations("rotations", n, d, d),
         arrays.floats("translations", n, d),
         arrays.floats("scales", d, least=0),
-        arrays.floats("eigenvalues", d + 1, unknown=True),
+        arrays.floats("eigenvalues", d + 1, allow_nan=True),
     )
 
 
@@ -216,20 +218,20 @@ def _restore_warps(stream: StreamingGPA) -> None:
         stream._keep(stream._solve(running))
 
 
-def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers, d: int) -> None:
+def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: CheckedArrays, d: int) -> None:
     running = stream._running = RunningSum(stream._family(), d)
     keys, aside = header["keys"], set(_keys(header, "aside", header["keys"]))
     n = len(keys)
     if not isinstance(header["ids"], list) or len(header["ids"]) != n:
-        raise Unsound("clouds and ids do not fit")
-    sizes = arrays.whole("sizes", n)
-    points = split(arrays.floats("points", None, d), sizes, "points")
-    weights = split(arrays.floats("weights", None, least=LEAST_WEIGHT), sizes, "weights")
+        raise InvalidRecord("clouds and ids do not fit")
+    sizes = arrays.integers("sizes", n)
+    points = split_rows(arrays.floats("points", None, d), sizes, "points")
+    weights = split_rows(arrays.floats("weights", None, least=LEAST_WEIGHT), sizes, "weights")
     resolutions, times = arrays.floats("resolutions", n, least=0), arrays.floats("times", n)
     for t, key in enumerate(keys):
-        ids = names_of(header["ids"][t], "ids")
+        ids = checked_names(header["ids"][t], "ids")
         if len(ids) != sizes[t]:
-            raise Unsound(f"cloud {key} has {len(ids)} ids and {sizes[t]} points")
+            raise InvalidRecord(f"cloud {key} has {len(ids)} ids and {sizes[t]} points")
         numbers = running.numbers_of(list(ids))
         order = np.argsort(numbers)
         cloud = Cloud(key, numbers[order], points[t][order], weights[t][order], float(resolutions[t]))

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from ..errors import FormatError
-from ..io.base import is_unicode, shortened
+from ..io.text import is_unicode, short_repr
 from ..observations.arrays import finite_rows
 from ..typing import Array
 from .motions import TRACKER, Measured
@@ -116,7 +116,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise _Wrong(f"the key {shortened(twice)} stands twice in one object", "keep one of the two")
+        raise _Wrong(f"the key {short_repr(twice)} stands twice in one object", "keep one of the two")
     return found
 
 
@@ -158,7 +158,7 @@ def _ids(value: Any) -> list[str]:
     ids = [str(_name(one, "an id")) for one in value]
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
-        raise _Wrong(f"the id {shortened(twice)} is given more than once", "each id names one point of a frame")
+        raise _Wrong(f"the id {short_repr(twice)} is given more than once", "each id names one point of a frame")
     return ids
 
 
@@ -226,7 +226,7 @@ def _rotation(value: dict[str, Any], what: str, d: int) -> Array:
 def _require_keys(value: dict[str, Any], keys: Sequence[str], what: str) -> None:
     odd = [key for key in value if key not in keys]
     if odd:
-        raise _Wrong(f"{what} has the key {shortened(odd[0])}", f"expected {', '.join(keys)}")
+        raise _Wrong(f"{what} has the key {short_repr(odd[0])}", f"expected {', '.join(keys)}")
 
 
 def _name(value: Any, what: str) -> FrameName:
@@ -252,4 +252,4 @@ def _numbers(values: Any, count: int, what: str) -> Array:
 
 
 def _shown(value: Any) -> str:
-    return "missing" if value is None else shortened(json.dumps(value))
+    return "missing" if value is None else short_repr(json.dumps(value))

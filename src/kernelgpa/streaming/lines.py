@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import FormatError
-from ..io.checked import Unsound, is_whole
+from ..io.validation import InvalidRecord, is_integer
 
 POLL = 0.05  # seconds between two looks at a file that grows
 STANDARD_INPUT = "-"
@@ -32,9 +32,9 @@ class Place:
     first: int | None = None  # check sum of the first line
 
     def __post_init__(self) -> None:
-        known = self.first is None or is_whole(self.first)
-        if not is_whole(self.offset, 0) or not is_whole(self.lines, 0) or not known:
-            raise Unsound(f"{self} is no place in an input")
+        known = self.first is None or is_integer(self.first)
+        if not is_integer(self.offset, 0) or not is_integer(self.lines, 0) or not known:
+            raise InvalidRecord(f"{self} is no place in an input")
 
     def after(self, line: bytes) -> Place:
         first = zlib.crc32(line.strip()) if self.first is None else self.first

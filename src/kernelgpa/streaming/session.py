@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidObservations, KernelGPAError, KernelGPAWarning, NotFitted
-from ..io.checked import Unsound, is_whole, number
 from ..io.poses import tum_row
+from ..io.validation import InvalidRecord, checked_number, is_integer
 from ..spectrum.running_sum import Key
 from ..typing import Array
 from .estimator import StreamingGPA
@@ -201,28 +201,28 @@ class Session:
         """Go on from what :meth:`about` gave; a ValueError if it is anything else."""
         taken = {key: Taken(**one) for key, one in about["taken"]}
         here = set(self.stream.keys_)
-        if not all(is_whole(key) and key in here and _is_taken(one) for key, one in taken.items()):
-            raise Unsound("a frame is not what was taken")
-        if not is_whole(about["pending"], 0) or about["before"] not in (None, *taken):
-            raise Unsound("the frames since the last update are not known")
+        if not all(is_integer(key) and key in here and _is_taken(one) for key, one in taken.items()):
+            raise InvalidRecord("a frame is not what was taken")
+        if not is_integer(about["pending"], 0) or about["before"] not in (None, *taken):
+            raise InvalidRecord("the frames since the last update are not known")
         last = about["last"]
         if last is not None and (len(last) != 2 or not _is_taken(Taken(*last))):
-            raise Unsound("the last frame is not known")
+            raise InvalidRecord("the last frame is not known")
         for name, place in about["placed"].items():
             if not isinstance(name, str) or not isinstance(place, list):
-                raise Unsound("a landmark has no place")
+                raise InvalidRecord("a landmark has no place")
             for one in place:
-                number(one, "a coordinate")
+                checked_number(one, "a coordinate")
         if not isinstance(about["notes"], list) or not all(isinstance(one, str) for one in about["notes"]):
-            raise Unsound("the notes are not texts")
+            raise InvalidRecord("the notes are not texts")
         self.taken, self.pending, self.before = taken, about["pending"], about["before"]
         self.last = None if last is None else (last[0], last[1])
         self.placed, self.notes = about["placed"], about["notes"]
 
 
 def _is_taken(one: Taken) -> bool:
-    named = is_whole(one.name) or isinstance(one.name, str)
-    return named and isinstance(one.posed, bool) and math.isfinite(number(one.time, "a time"))
+    named = is_integer(one.name) or isinstance(one.name, str)
+    return named and isinstance(one.posed, bool) and math.isfinite(checked_number(one.time, "a time"))
 
 
 def _number(value: float) -> float | None:
