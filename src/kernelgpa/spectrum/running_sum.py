@@ -22,7 +22,7 @@ from ..errors import KernelGPAError, TooLarge
 from ..observations.cloud import Cloud, mean_thinness
 from ..observations.collection import Observations
 from ..observations.identifiers import in_order
-from ..observations.stacked import StackedClouds
+from ..observations.stacked import StackedClouds, WeightedProducts
 from ..typing import Array, IndexArray, Name
 from ..warps import Family, ReducedCloud
 from .operators import DenseCost
@@ -109,9 +109,9 @@ class RunningSum:
         self._resize(len(self._at), len(self._keys))
         used = [one for key in self._keys if (one := self.members[key].used) is not None]
         ranks, resolution = np.array([one.frame.rank for one in used]), max(one.resolution for one in used)
-        arrays = StackedClouds(self._weights, self._centred, self._means, ranks, resolution, mean_thinness(used))
-        arrays.__dict__["weighted_points"], arrays.__dict__["squared_sizes"] = self._pull, self._own
-        return arrays
+        products = WeightedProducts(self._pull, self._own)
+        thinness = mean_thinness(used)
+        return StackedClouds(self._weights, self._centred, self._means, ranks, resolution, thinness, products)
 
     def batch(self) -> Observations:
         """The clouds that take part as anybody would give them to a batch estimator, in the order of their keys."""

@@ -2,12 +2,22 @@
 
 from .affine import AffineFamily
 from .kernel_warps import KernelFamily
-from .protocols import Family, LowRankFactor, PreparedCloud, ReducedCloud, reduce
+from .protocols import (
+    CloudCost,
+    Family,
+    LowRankFactor,
+    PreparedCloud,
+    ReducedCloud,
+    WarpFit,
+    WarpPrediction,
+    reduce,
+)
 from .thin_plate import ThinPlateFamily
 from .warp import KernelPart, Warp
 
 __all__ = [
     "AffineFamily",
+    "CloudCost",
     "Family",
     "KernelFamily",
     "KernelPart",
@@ -16,5 +26,7 @@ __all__ = [
     "ReducedCloud",
     "ThinPlateFamily",
     "Warp",
+    "WarpFit",
+    "WarpPrediction",
     "reduce",
 ]

@@ -29,10 +29,10 @@ from ..observations.cloud import Cloud
 from ..observations.geometry import orthonormal_affine
 from ..typing import Array, IndexArray
 from .kernels import gram, sparse_gram
-from .protocols import LAST_DIGITS, SparseKernel
+from .protocols import RELATIVE_ROUNDING, SparseKernel
 from .warp import KernelPart, Warp, fitted_warp
 
-KEPT = 500  # points up to which a cloud's kernel matrix is kept: beyond, new memory costs more than it saves
+LARGEST_KEPT = 500  # points per cloud; to copy a larger kernel matrix costs more than to compute it again
 LOST = 1e-5  # error of a warp, as a share of its cloud, that is too much
 ROWS = 500  # of Q_t, or points, at a time
 SAFELY = 1e3  # times a sample of rounding errors that none of them reaches
@@ -71,7 +71,7 @@ class DualCloud(ABC):
 
     def _rounding_of(self, largest: float) -> float:
         """Below this an entry of Q_t is rounding: what is left of Q_t T = 0 shows how much A^-1 was amplified."""
-        return max(LAST_DIGITS * largest, SAFELY * self._left)
+        return max(RELATIVE_ROUNDING * largest, SAFELY * self._left)
 
     @property
     def seen(self) -> IndexArray:
@@ -108,25 +108,26 @@ class DualCloud(ABC):
         return [fitted_warp(frame, c, part._replace(weights=w)) for c, w in zip(affine, weights, strict=True)]
 
 
-@dataclass(frozen=True)
 class PreparedDense:
-    """The kernel matrix of a cloud, kept unless it is so large that computing it again costs less."""
+    """The kernel matrix of one cloud, which is kept if it is small and was requested more than once."""
 
-    cloud: Cloud
-    kernel_part: KernelPart  # without weights
+    def __init__(self, cloud: Cloud, kernel_part: KernelPart) -> None:  # a kernel part without weights
+        self.cloud, self.kernel_part = cloud, kernel_part
+        self._requested = False
+        self._kept: Array | None = None
 
-    def gram(self) -> Array:  # (s, s), to be written to
-        """The kernel matrix.  From the second time on it is kept: whoever asks twice will ask again."""
-        kernel, unit, sigma, _ = self.kernel_part
-        if len(self.cloud.seen) > KEPT or "_asked" not in self.__dict__:
-            self.__dict__["_asked"] = True
-            return gram(kernel, unit, unit, sigma)
+    def gram(self) -> Array:  # (s, s), which the caller may overwrite
+        """The kernel matrix.  A second request means that a third is likely, therefore it is kept from then on."""
+        if len(self.cloud.seen) > LARGEST_KEPT or not self._requested:
+            self._requested = True
+            return self._computed()
+        if self._kept is None:
+            self._kept = self._computed()
         K = allocate(*self._kept.shape)
         K[:] = self._kept
         return K
 
-    @cached_property
-    def _kept(self) -> Array:
+    def _computed(self) -> Array:
         kernel, unit, sigma, _ = self.kernel_part
         return gram(kernel, unit, unit, sigma)
 

@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ..errors import NumericalFailure
 from ..typing import Array, IndexArray
-from .protocols import ReducedCloud
+from .protocols import CloudCost
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class LeftOut:
         return np.einsum("ij,ij->j", self.inverse, self.inverse)
 
 
-def leave_out(reduced: ReducedCloud, rows: IndexArray) -> LeftOut:
+def leave_out(reduced: CloudCost, rows: IndexArray) -> LeftOut:
     """What leaving some observations out does to a reduced cloud."""
     Q_B = reduced.rows(rows)
     staying = np.ones(Q_B.shape[1], dtype=bool)
@@ -56,7 +56,7 @@ def leave_out(reduced: ReducedCloud, rows: IndexArray) -> LeftOut:
     return LeftOut(rows, kept, inverse @ Q_B[:, kept], inverse)
 
 
-def leave_one_out(reduced: ReducedCloud, targets: Array) -> Array:  # (s, d) -> (s, d)
+def leave_one_out(reduced: CloudCost, targets: Array) -> Array:  # (s, d) -> (s, d)
     """The residual that each observation would have if its cloud had been fitted without it.
 
     NaN for an observation that its warp cannot do without, such as each of the d + 1 landmarks of an affine one.

@@ -30,7 +30,7 @@ from ..observations.cloud import Cloud
 from ..observations.geometry import orthonormal_affine
 from ..typing import Array, IndexArray
 from .kernels import Kernel, gram
-from .protocols import LAST_DIGITS, LowRankFactor
+from .protocols import RELATIVE_ROUNDING, LowRankFactor
 from .warp import KernelPart, Warp, fitted_warp
 
 ROWS = 2000  # points at a time whose features are computed
@@ -107,7 +107,7 @@ class ThinCloud:
 
     def __init__(self, prepared: PreparedThin, penalty: float, weights: Array) -> None:
         self._cloud, self._features, self.weights = prepared.cloud, prepared.features, weights
-        self.rounding = LAST_DIGITS * float(weights.max())
+        self.rounding = RELATIVE_ROUNDING * float(weights.max())
         root = np.sqrt(weights)[:, None]
         affine = orthonormal_affine(prepared.unit, weights, prepared.cloud.frame.rank)
         self._affine = affine.coefficients

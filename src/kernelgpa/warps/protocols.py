@@ -1,8 +1,11 @@
-"""The seam: one cloud reduced to the cost that remains once its warp is eliminated.
+"""What a family of warps hands to the rest of the library: one cloud with its warp eliminated.
 
-A family of warps (affine, thin-plate, kernel) answers ``prepare(cloud)``, and what comes back answers
-``reduce(smoothing, weights)``.  The reduced cloud answers the questions that the rest of the library asks: how much
-cost a target leaves, which warp reaches it, and how well that warp predicts.
+    family.prepare(cloud)                    what depends neither on the smoothing nor on the weights
+          .reduce(smoothing, weights)        the reduced cloud
+
+A reduced cloud answers three kinds of questions, one protocol each: what a target costs (``CloudCost``), which warp
+attains that cost (``WarpFit``), and how uncertain that warp is (``WarpPrediction``).  A function takes the smallest
+protocol that it needs.  s is the number of landmarks that the cloud sees, d the dimension.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from ..observations.cloud import Cloud
 from ..typing import Array, IndexArray
 from .warp import Warp
 
-LAST_DIGITS = 1e-12  # of the largest entry of Q_t, or of what it is the difference of: smaller ones are rounding
+RELATIVE_ROUNDING = 1e-12  # entries of Q_t below this share of the largest entry are rounding errors
 
 
 class LowRankFactor(NamedTuple):
@@ -27,51 +30,68 @@ class LowRankFactor(NamedTuple):
 
 
 class SparseKernel(NamedTuple):
-    """Q_t = mu (K + mu W^-1)^-1 up to its affine part, with K sparse"""
+    """Q_t = mu (K + mu W^-1)^-1, except for its affine part, with K sparse."""
 
-    matrix: csr_array  # (s, s)
-    smoothing: float
+    matrix: csr_array  # (s, s), K
+    smoothing: float  # mu
 
 
-class ReducedCloud(Protocol):
-    """One cloud with its warp eliminated: cost(Y) = tr(Y' Q_t Y)."""
+class CloudCost(Protocol):
+    """The cost of targets Y (s, c) once the best warp is chosen:  tr(Y' Q_t Y)."""
 
-    weights: Array  # (s,)
+    weights: Array  # (s,), positive
 
     @property
-    def rounding(self) -> float: ...  # entries of Q_t below this are none
+    def seen(self) -> IndexArray: ...  # (s,), indices of the landmarks that the cloud sees
     @property
-    def approximation_error(
-        self,
-    ) -> float: ...  # root mean square per unit of energy; 0: exact
-    @property
-    def seen(self) -> IndexArray: ...  # (s,)
+    def rounding(self) -> float: ...  # entries of Q_t below this are rounding errors
     def cost_matrix(self) -> Array: ...  # (s, s), Q_t
-    def low_rank_factor(self) -> LowRankFactor | None: ...  # Q_t in thin form, if it has one
-    def sparse_kernel(self) -> SparseKernel | None: ...  # what Q_t is made of, if that is sparse
     def apply(self, targets: Array) -> Array: ...  # (s, c) -> (s, c), Q_t Y
     def diagonal(self) -> Array: ...  # (s,), of Q_t
-    def rows(self, some: IndexArray) -> Array: ...  # (b,) -> (b, s), those of Q_t
-    def fit_all(self, targets: Sequence[Array]) -> list[Warp]: ...  # of (s, d) each: the warps with that cost
-    def variance(self, points: Array) -> Array: ...  # (k, d) -> (k,), of the warp, in units of the noise variance
+    def rows(self, some: IndexArray) -> Array: ...  # (b,) -> (b, s), of Q_t
+
+    # Two other representations, for the sum over all clouds; None if the family has none.
+    def low_rank_factor(self) -> LowRankFactor | None: ...
+    def sparse_kernel(self) -> SparseKernel | None: ...
+
+
+class WarpFit(Protocol):
+    """The warp that attains the cost."""
+
+    @property
+    def approximation_error(self) -> float:
+        """Root-mean-square distance to the exact kernel warp per unit of energy; 0 if the warp is exact."""
+        ...
+
+    def fit_all(self, targets: Sequence[Array]) -> list[Warp]: ...  # one warp for each (s, d)
+
+
+class WarpPrediction(Protocol):
+    """How uncertain the fitted warp is."""
+
+    def variance(self, points: Array) -> Array: ...  # (k, d) -> (k,), in units of the noise variance
+
+
+class ReducedCloud(CloudCost, WarpFit, WarpPrediction, Protocol):
+    """One cloud with its warp eliminated: its cost, its fit and its predictions, from one factorisation."""
 
 
 class PreparedCloud(Protocol):
-    """One cloud under one family: what does not depend on smoothing or weights, and is computed once."""
+    """One cloud under one family: everything that depends neither on the smoothing nor on the weights."""
 
     def reduce(self, smoothing: float, weights: Array) -> ReducedCloud: ...
 
 
 class Family(Protocol):
-    """A kind of warp with its settings."""
+    """A kind of warp with its settings.  It contains all affine functions, at no cost."""
 
     @property
     def smoothing(self) -> float: ...
-    def features(self, dimension: int) -> int | None: ...  # a cloud; None: as many as it has points
-    def neighbours(self, cloud: Cloud) -> float | None: ...  # entries a row, where its kernel matrix is sparse
+    def features(self, dimension: int) -> int | None: ...  # per cloud; None: one for each point of the cloud
+    def neighbours(self, cloud: Cloud) -> float | None: ...  # entries per row of a sparse kernel matrix; None: dense
     def prepare(self, cloud: Cloud) -> PreparedCloud: ...
 
 
 def reduce(family: Family, cloud: Cloud) -> ReducedCloud:
-    """A cloud with its warp eliminated, by the family's smoothing and the cloud's weights."""
+    """Eliminate the warp of a cloud, with the family's smoothing and the cloud's weights."""
     return family.prepare(cloud).reduce(family.smoothing, cloud.weights)
