@@ -160,10 +160,10 @@ def test_what_cannot_be_is_named():
     def headed(**changes):
         return {"header": np.array(json.dumps({**header, **changes}))}
 
-    mirrored = arrays["rotations_"].copy()
+    mirrored = arrays["rotations"].copy()
     mirrored[0, :, 0] *= -1
     for changes, found in (
-        (first("scales_", np.nan), "scales_ holds nan"),
+        (first("gauge_scales", np.nan), "gauge_scales holds nan"),
         (first("warp_rank", 10**9), "warp_rank holds 1000000000, and must lie between 1 and 3"),
         (headed(clouds=[["a"], "b", "c", "d"]), "clouds has the name"),
         (headed(landmarks=["a"] * 16), "landmarks has a name twice"),
@@ -174,29 +174,29 @@ def test_what_cannot_be_is_named():
         (first("cloud_weights", -1.0), "cloud_weights holds -1"),
         (first("cloud_weights", np.nan), "cloud_weights holds nan"),
         (first("warp_axes", 2.0), "warp_axes holds a matrix that is not orthonormal"),
-        (first("rotations_", 2.0), "rotations_ holds a matrix that is not orthonormal"),
-        ({"rotations_": mirrored}, "rotations_ holds a reflection"),
+        (first("rotations", 2.0), "rotations holds a matrix that is not orthonormal"),
+        ({"rotations": mirrored}, "rotations holds a reflection"),
         (headed(dimension=7), "the dimension is 7"),
         (
             headed(settings={**header["settings"], "inducing": 4}),
-            "inducing is None, which is not what",
+            "features is None, which is not what",
         ),
         ({"spectrum_values": arrays["spectrum_values"][:1]}, "the spectrum has 1 values"),
         ({"spectrum_vectors": arrays["spectrum_vectors"][1:]}, "spectrum_vectors has shape"),
-        (first("map_", np.nan), "map_ has no place for a landmark that was seen"),
-        ({"map_": np.ones_like(arrays["map_"])}, "all landmarks of map_ are in one place"),
+        (first("map", np.nan), "map has no position for a landmark that was seen"),
+        ({"map": np.ones_like(arrays["map"])}, "all landmarks of map coincide"),
         (first("cloud_sizes", 5), "its sizes add up to"),
         (first("kernel_sizes", 1), "its sizes add up to"),
         (first("part", 1), "part is not in ascending order"),
         ({"part": np.arange(n + 1)}, "part holds 4"),
         ({"warp_size": np.zeros(n)}, "warp_size holds 0"),
-        (first("weights_", np.inf), "weights_ holds inf"),
-        ({"weights_": arrays["weights_"] * 1e-9}, "weights_ do not fit the weights that were given"),
-        ({"translations_": np.zeros((n, d), dtype="U3")}, "translations_ is of type"),
-        (headed(kernel="matern52"), "which is not what the settings say"),
+        (first("weights", np.inf), "weights holds inf"),
+        ({"weights": arrays["weights"] * 1e-9}, "weights contradict the weights that were given"),
+        ({"translations": np.zeros((n, d), dtype="U3")}, "translations is of type"),
+        (headed(**{"class": "AffineGPA", "settings": {}}), "which is not what the settings say"),
         (headed(about={"unit": 3}), "the unit, frame, title and notes are not texts"),
     ):
-        with pytest.raises(FormatError, match=r"it is broken .*; register again") as caught:
+        with pytest.raises(FormatError, match=r"it is corrupt .*; register again with settings.toml") as caught:
             from_arrays({**arrays, **changes}, "model.npz")
         assert found in str(caught.value)
 

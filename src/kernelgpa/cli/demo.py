@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import plotting, simulate
-from ..estimators.models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..io.atomic import require_writable, require_writable_file, write_bytes
 from ..io.files import drop_unsupported, suffix_of, write
 from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels

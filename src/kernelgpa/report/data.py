@@ -172,9 +172,9 @@ def _blocks(size: int, most: int) -> IndexArray:
 
 
 def _eigenvalues(gpa: GPA) -> Json | None:
-    spectrum = getattr(gpa, "spectrum_", None)
-    if spectrum is None:
+    if not gpa.bends:
         return None
+    spectrum = gpa.spectrum_
     return {
         "values": [number(value) for value in spectrum.values],
         "dimension": int(spectrum.dimension),

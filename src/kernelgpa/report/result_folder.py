@@ -28,7 +28,6 @@ import tomli_w
 from .. import report
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
-from ..estimators.deformable import DeformableGPA
 from ..io.atomic import is_temporary, write_folder
 from ..io.files import FORMATS
 from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
@@ -154,7 +153,7 @@ def summary(gpa: GPA, about: About) -> dict[str, Any]:
 
 def _left_out(gpa: GPA) -> dict[str, Any] | None:
     """Leave-one-out residuals: how far each observation lies from where the rest of its cloud puts it."""
-    if not isinstance(gpa, DeformableGPA):
+    if not gpa.bends:
         return None
     medians = np.full(len(gpa.map_), np.nan)
     known = ~np.isnan(gpa.residuals_).all(axis=0)
