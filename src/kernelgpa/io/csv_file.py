@@ -21,8 +21,8 @@ from .landmark_file import AXES, LabelledCloud, LandmarkFile, ReadOptions, ignor
 from .text import format_number, short_repr
 
 HOLDS = Capabilities("CSV", weights=True)
-REQUIRED = ("cloud", "landmark", "x", "y")
-KNOWN = (*REQUIRED, "z", "weight")
+REQUIRED_COLUMNS = ("cloud", "landmark", "x", "y")
+KNOWN_COLUMNS = (*REQUIRED_COLUMNS, "z", "weight")
 FIRST_COLUMN = ("cloud", "name", "id", "")  # of the wide layout
 _WIDE_COLUMN = re.compile(r"(.+)[_.](x|y|z|weight)", re.IGNORECASE | re.DOTALL)
 
@@ -56,20 +56,20 @@ def _long_clouds(
     clouds: dict[str, _RowsOfCloud] = {}
     for row in rows:
         _add_point(clouds, row, columns, source)
-    ignored = [name for name in header if name.lower() not in KNOWN]
+    ignored = [name for name in header if name.lower() not in KNOWN_COLUMNS]
     return [_cloud(name, one.points, tuple(one.lines), one.weights) for name, one in clouds.items()], ignored
 
 
 def _long_columns(header: list[str], source: str, line: int) -> dict[str, int]:
     names = [name.lower() for name in header]
-    for name in KNOWN:
+    for name in KNOWN_COLUMNS:
         if names.count(name) > 1:
             raise FormatError(source, line, f"there are {names.count(name)} columns {name!r}", "expected one")
-    missing = [name for name in REQUIRED if name not in names]
+    missing = [name for name in REQUIRED_COLUMNS if name not in names]
     if missing:
         found = f"there is no column {missing[0]!r} among {', '.join(map(short_repr, header[:20]))}"
         raise FormatError(source, line, found, "expected the columns cloud,landmark,x,y[,z][,weight]")
-    return {name: names.index(name) for name in KNOWN if name in names}
+    return {name: names.index(name) for name in KNOWN_COLUMNS if name in names}
 
 
 def _add_point(clouds: dict[str, _RowsOfCloud], row: Row, columns: dict[str, int], source: str) -> None:

@@ -15,7 +15,7 @@ from ..errors import FormatError
 from .capabilities import Capabilities
 from .csv_table import csv_line, read_rows
 from .landmark_file import (
-    FRAMES,
+    SLICER_FRAMES,
     LabelledCloud,
     LandmarkFile,
     ReadOptions,
@@ -29,7 +29,7 @@ from .text import Lines, format_number, is_blank, short_repr
 HOLDS = Capabilities("Slicer fiducials", several=False, names=False, planar=False, unseen=False, frame=True)
 SLICER3 = "label,x,y,z,sel,vis"
 SLICER4 = "id,x,y,z,ow,ox,oy,oz,vis,sel,lock,label,desc,associatedNodeID"
-REQUIRED = ("x", "y", "z", "label")
+REQUIRED_FIELDS = ("x", "y", "z", "label")
 IS_DEFINED = {"0": False, "1": False, "2": True, "3": False}  # undefined, preview, defined, missing
 
 Header = dict[str, tuple[int, str]]  # key -> its line, its value
@@ -76,15 +76,15 @@ def _frame(header: Header, source: str) -> str:
             raise FormatError(source, 1, found, "add a line # CoordinateSystem = LPS or RAS")
         return "RAS"
     line, value = header["coordinatesystem"]
-    if value.upper() not in FRAMES:
+    if value.upper() not in SLICER_FRAMES:
         raise FormatError(source, line, f"the coordinate system is {short_repr(value)}", "expected LPS, RAS, 0 or 1")
-    return FRAMES[value.upper()]
+    return SLICER_FRAMES[value.upper()]
 
 
 def _columns(header: Header, source: str) -> dict[str, int]:
     line, value = header.get("columns", (1, SLICER4 if _is_slicer4(header) else SLICER3))
     names = [name.strip() for name in value.split(",")]
-    missing = [name for name in REQUIRED if names.count(name) != 1]
+    missing = [name for name in REQUIRED_FIELDS if names.count(name) != 1]
     if missing:
         raise FormatError(source, line, f"{missing[0]!r} is not exactly once among the columns", f"expected {SLICER4}")
     return {name: at for at, name in enumerate(names)}

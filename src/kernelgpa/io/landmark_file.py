@@ -19,7 +19,7 @@ from .text import format_number, short_repr
 
 AXES = "xyz"
 RAS_TO_LPS = np.array([-1.0, -1.0, 1.0])  # its own inverse
-FRAMES = {"0": "RAS", "RAS": "RAS", "1": "LPS", "LPS": "LPS"}  # as Slicer writes them
+SLICER_FRAMES = {"0": "RAS", "RAS": "RAS", "1": "LPS", "LPS": "LPS"}  # as Slicer writes them
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,10 @@ from .landmark_file import (
 HOLDS = Capabilities("MATLAB cells", names=False, labels=False)
 HEADER_LENGTH = 128  # bytes
 MOST_AXES = 32
-TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-MATRIX, COMPRESSED, CELL, STRUCT, COMPLEX = 14, 15, 1, 2, 0x0800
-NUMERIC = range(6, 16)  # classes of full matrices, double to uint64
-REMEDY = "save it with save(..., '-v7')"
+MAT_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+MATRIX_TYPE, COMPRESSED_TYPE, CELL_CLASS, STRUCT_CLASS, COMPLEX_FLAG = 14, 15, 1, 2, 0x0800
+NUMERIC_CLASSES = range(6, 16)  # classes of full matrices, double to uint64
+SAVE_AS_V7 = "save it with save(..., '-v7')"
 
 
 class Element(NamedTuple):
@@ -64,7 +64,7 @@ class Stream:
     at: int = 0
 
     def error(self, found: str) -> FormatError:
-        return FormatError(self.source, None, found, REMEDY)
+        return FormatError(self.source, None, found, SAVE_AS_V7)
 
     def take(self, count: int) -> bytes:
         if self.at + count > len(self.data):
@@ -82,7 +82,7 @@ class Stream:
                 raise self.error("an element has an invalid length")
             return Element(first & 0xFFFF, self.take(4)[: first >> 16])
         data = self.take(self.word())
-        if first != COMPRESSED:
+        if first != COMPRESSED_TYPE:
             self.at = min(self.at + -len(data) % 8, len(self.data))
         return Element(first, data)
 
@@ -90,7 +90,7 @@ class Stream:
         return Stream(data, self.source, self.order)
 
     def numbers(self, element: Element) -> Array:
-        kind = TYPES.get(element.type)
+        kind = MAT_TYPES.get(element.type)
         if kind is None or len(element.data) % np.dtype(kind).itemsize:
             raise self.error(f"numbers of type {element.type} in {len(element.data)} bytes")
         return as_doubles(np.frombuffer(element.data, self.order + kind))
@@ -133,16 +133,16 @@ def _points_of(matrix: Matrix, name: str, source: str) -> list[Array]:
 def _variables(data: bytes, source: str) -> dict[str, Matrix]:
     byte_order = data[126:128]
     if data.startswith(b"MATLAB 7.3"):
-        raise FormatError(source, None, "the file is of version 7.3", REMEDY)
+        raise FormatError(source, None, "the file is of version 7.3", SAVE_AS_V7)
     if len(data) < HEADER_LENGTH or byte_order not in (b"IM", b"MI"):
-        raise FormatError(source, None, "the file is no MAT file of version 5 to 7", REMEDY)
+        raise FormatError(source, None, "the file is no MAT file of version 5 to 7", SAVE_AS_V7)
     stream = Stream(data, source, "<" if byte_order == b"IM" else ">", HEADER_LENGTH)
     variables = {}
     while stream.at < len(data):
         element = stream.element()
-        if element.type == COMPRESSED:
+        if element.type == COMPRESSED_TYPE:
             element = stream.inside(_inflated(element.data, source)).element()
-        if element.type == MATRIX and element.data:
+        if element.type == MATRIX_TYPE and element.data:
             matrix = _matrix(stream.inside(element.data), depth=0)
             if matrix is not None:
                 variables[matrix.name] = matrix
@@ -154,9 +154,9 @@ def _inflated(data: bytes, source: str) -> bytes:
         stream = zlib.decompressobj()
         inflated = stream.decompress(data, most_expanded(len(data)))  # a bomb ends here
     except zlib.error as error:
-        raise FormatError(source, None, f"a compressed element is corrupt ({error})", REMEDY) from None
+        raise FormatError(source, None, f"a compressed element is corrupt ({error})", SAVE_AS_V7) from None
     if stream.unconsumed_tail or not stream.eof:
-        raise FormatError(source, None, "a compressed element is truncated, or expands too much", REMEDY)
+        raise FormatError(source, None, "a compressed element is truncated, or expands too much", SAVE_AS_V7)
     return inflated
 
 
@@ -171,14 +171,14 @@ def _matrix(stream: Stream, depth: int) -> Matrix | None:
     if len(flags) != 2 or len(shape) < 2 or min(shape) < 0:
         raise stream.error("a matrix has no valid flags or size")
     kind, word = int(flags[0]) & 0xFF, int(flags[0])
-    if kind == CELL and depth < 2:
+    if kind == CELL_CLASS and depth < 2:
         if prod(shape) > len(stream.data):
             raise stream.error(f"{prod(shape)} cells in {len(stream.data)} bytes")
         cells = [_matrix(stream.inside(stream.element().data), depth + 1) for _ in range(prod(shape))]
         return Matrix(name, shape, cells=cells)
-    if kind == STRUCT and depth == 0 and prod(shape) == 1:
+    if kind == STRUCT_CLASS and depth == 0 and prod(shape) == 1:
         return Matrix(name, shape, fields=_fields(stream))
-    if kind not in NUMERIC or word & COMPLEX:
+    if kind not in NUMERIC_CLASSES or word & COMPLEX_FLAG:
         return None
     numbers = stream.numbers(stream.element())
     if len(numbers) != prod(shape):

@@ -1,7 +1,7 @@
 """What mesh formats have in common: vertices become landmarks by their order in the file, polygons become triangles.
 
-The mesh readers are our own because those of mesh libraries lose vertices (they merge equal ones, or drop those in no
-face, and with them the correspondence) or trust the counts that a corrupt file claims.
+The readers are our own: mesh libraries may merge equal vertices or drop those in no face, which destroys the
+correspondence between files, and they trust the counts that a corrupt file claims.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..typing import Array, IndexArray
 from .capabilities import Capabilities
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, numbered_labels, to_lps
 
-SPACE = re.compile(r"\bSPACE\s*=\s*(LPS|RAS)\b", re.IGNORECASE)
+STATED_FRAME = re.compile(r"\bSPACE\s*=\s*(LPS|RAS)\b", re.IGNORECASE)
 
 
 def mesh_capabilities(name: str, frame: bool = True, precision: str = "") -> Capabilities:
@@ -55,7 +55,7 @@ def mesh_file(
 
 def to_stated_frame(vertices: Array, text: str) -> tuple[Array, str | None, tuple[str, ...]]:
     """Return vertices in LPS if a comment ``SPACE=LPS`` or ``SPACE=RAS`` states their frame, the frame and notes."""
-    space = SPACE.search(text)
+    space = STATED_FRAME.search(text)
     if space is None:
         return vertices, None, ()
     vertices, notes = to_lps(vertices, space.group(1).upper())

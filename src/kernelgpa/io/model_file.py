@@ -39,11 +39,13 @@ from .records import (
     warps_from_arrays,
     warps_to_arrays,
 )
-from .validation import LARGEST, CheckedArrays, InvalidRecord, checked_names, checked_number
+from .validation import LARGEST_NUMBER, CheckedArrays, InvalidRecord, checked_names, checked_number
 
-MODEL = FileKind("format", 2, "model", "expected model.npz of a result folder", "register again with settings.toml")
+MODEL_FILE = FileKind(
+    "format", 2, "model", "expected model.npz of a result folder", "register again with settings.toml"
+)
 METHODS: dict[type[GPA], str] = {RigidGPA: "rigid", AffineGPA: "affine", TPSGPA: "tps", KernelGPA: "kernel"}
-CLASSES = {one.__name__: one for one in METHODS}
+ESTIMATORS = {one.__name__: one for one in METHODS}
 
 
 def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
@@ -78,7 +80,7 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         "standardised_residuals": gpa.standardised_residuals_,
         "inducing_errors": gpa.inducing_errors_,
     }
-    return MODEL.pack(header, arrays)
+    return MODEL_FILE.pack(header, arrays)
 
 
 def from_bytes(data: bytes, source: str) -> tuple[GPA, dict[str, Any]]:
@@ -88,14 +90,14 @@ def from_bytes(data: bytes, source: str) -> tuple[GPA, dict[str, Any]]:
 
 def from_arrays(arrays: Arrays, source: str) -> tuple[GPA, dict[str, Any]]:
     """Return the same from the arrays of the file."""
-    header = MODEL.header(arrays, source)
-    with MODEL.checking(source):
+    header = MODEL_FILE.header(arrays, source)
+    with MODEL_FILE.checking(source):
         return _restored(header, CheckedArrays(arrays)), _about(header)
 
 
 def is_model(data: bytes) -> bool:
     """Whether a file is a model of this library, in whatever format."""
-    return MODEL.is_kind(data)
+    return MODEL_FILE.is_kind(data)
 
 
 def settings_of(gpa: GPA) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def settings_of(gpa: GPA) -> dict[str, Any]:
 
 def estimator_of(header: Header) -> GPA:
     """Return the estimator of a header, not yet fitted."""
-    gpa: GPA = CLASSES[header["class"]](**header["settings"])
+    gpa: GPA = ESTIMATORS[header["class"]](**header["settings"])
     gpa.check_settings()
     return gpa
 
@@ -136,7 +138,7 @@ def _restored(header: Header, arrays: CheckedArrays) -> GPA:
             spectrum_from_arrays(header["spectrum"], arrays, shared, d),
             warps_from_arrays(arrays, _kernel(gpa, d), n, d),
             *mapped,
-            arrays.floats("size_factors", n, least=1 / LARGEST),
+            arrays.floats("size_factors", n, least=1 / LARGEST_NUMBER),
             _statistics(arrays, problem),
             _family(gpa, header["features"], d),
             checked_number(header["smoothing"], "smoothing", least=0),
@@ -157,7 +159,7 @@ def _require_plausible_map(positions: Array, problem: Problem) -> None:
     seen = positions[problem.counts > 0]
     if not np.isfinite(seen).all():
         raise InvalidRecord("map has no position for a landmark that was seen")
-    if not np.ptp(seen, axis=0).max() > 1 / LARGEST:
+    if not np.ptp(seen, axis=0).max() > 1 / LARGEST_NUMBER:
         raise InvalidRecord("all landmarks of map coincide")
 
 

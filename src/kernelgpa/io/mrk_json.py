@@ -17,7 +17,7 @@ from . import json_document
 from .capabilities import Capabilities
 from .json_document import Document, Number, Path
 from .landmark_file import (
-    FRAMES,
+    SLICER_FRAMES,
     LabelledCloud,
     LandmarkFile,
     ReadOptions,
@@ -96,10 +96,10 @@ def _frame(document: Document, path: Path) -> str:
     found = _member(document, path, "coordinateSystem")
     if found is None:
         return "LPS"
-    if not isinstance(found, str) or found not in FRAMES:
+    if not isinstance(found, str) or found not in SLICER_FRAMES:
         at = (*path, "coordinateSystem")
         raise document.error(at, f"the coordinate system is {short_repr(str(found))}", "expected LPS or RAS")
-    return FRAMES[found]
+    return SLICER_FRAMES[found]
 
 
 def _unit(document: Document, paths: list[Path]) -> str | None:

@@ -1,4 +1,7 @@
-"""Wavefront OBJ: lines ``v x y z`` and ``f i j k ...``, numbered from 1; other lines are ignored."""
+"""Wavefront OBJ: lines ``v x y z`` and ``f i j k ...``, numbered from 1; other lines are ignored.
+
+The reader is our own because no vertex may be merged or dropped; see ``meshes``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OFF: the word OFF, the numbers of vertices, faces and edges, then the vertices, then ``count i j k ...`` from 0."""
+"""OFF: the word OFF, the numbers of vertices, faces and edges, then the vertices, then ``count i j k ...`` from 0.
+
+The reader is our own because no vertex may be merged or dropped; see ``meshes``.
+"""
 
 from __future__ import annotations
 

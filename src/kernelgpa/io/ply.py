@@ -1,4 +1,7 @@
-"""PLY, text and binary: vertices with x, y, z, and faces.  A comment ``SPACE=LPS`` or ``RAS`` states the frame."""
+"""PLY, text and binary: vertices with x, y, z, and faces.  A comment ``SPACE=LPS`` or ``RAS`` states the frame.
+
+The reader is our own: every count is compared with the size of the file, and no vertex is lost; see ``meshes``.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from .meshes import mesh_capabilities, mesh_file, single_mesh, to_stated_frame, 
 from .text import Lines, short_repr
 
 HOLDS = mesh_capabilities("PLY")
-TYPES = {
+PLY_TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4",
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4",
     "double": "f8", "float64": "f8",
 }  # fmt: skip
-ORDERS = {"ascii": "=", "binary_little_endian": "<", "binary_big_endian": ">"}
-CORNERS = ("vertex_indices", "vertex_index")
+BYTE_ORDERS = {"ascii": "=", "binary_little_endian": "<", "binary_big_endian": ">"}
+CORNER_LISTS = ("vertex_indices", "vertex_index")
 
 
 @dataclass
@@ -60,7 +63,7 @@ def _header(lines: Lines) -> Header:
     while lines.has_more():
         line = lines.next("a line of the header")
         words = line.split()
-        if words[:1] == ["format"] and len(words) == 3 and words[1] in ORDERS:
+        if words[:1] == ["format"] and len(words) == 3 and words[1] in BYTE_ORDERS:
             header.order = words[1]
         elif words[:1] == ["element"] and len(words) == 3:
             header.elements.append(Element(words[1], lines.parse_count(words[2], "rows")))
@@ -84,11 +87,11 @@ def _header(lines: Lines) -> Header:
 def _add_property(words: list[str], header: Header, lines: Lines) -> None:
     element = header.elements[-1] if header.elements else None
     if element is not None and words[-1] not in {**element.scalars, **element.lists}:
-        if len(words) == 3 and words[1] in TYPES:
-            element.scalars[words[2]] = TYPES[words[1]]
+        if len(words) == 3 and words[1] in PLY_TYPES:
+            element.scalars[words[2]] = PLY_TYPES[words[1]]
             return
-        if len(words) == 5 and words[1] == "list" and words[2] in TYPES and words[3] in TYPES:
-            element.lists[words[4]] = (TYPES[words[2]], TYPES[words[3]])
+        if len(words) == 5 and words[1] == "list" and words[2] in PLY_TYPES and words[3] in PLY_TYPES:
+            element.lists[words[4]] = (PLY_TYPES[words[2]], PLY_TYPES[words[3]])
             return
     raise lines.error(f"found {short_repr(' '.join(words))}", "expected property TYPE NAME, once, after its element")
 
@@ -121,7 +124,7 @@ def _text_vertex(words: list[str], element: Element, lines: Lines) -> list[float
 
 
 def _text_face(words: list[str], element: Element, lines: Lines) -> list[int]:
-    if list(element.lists)[:1] not in ([name] for name in CORNERS) or element.scalars:
+    if list(element.lists)[:1] not in ([name] for name in CORNER_LISTS) or element.scalars:
         raise lines.error("faces have other properties before their corners", "expected a list vertex_indices alone")
     count = lines.parse_count(words[0], "corners") if words else 0
     if not 3 <= count <= len(words) - 1:
@@ -130,7 +133,7 @@ def _text_face(words: list[str], element: Element, lines: Lines) -> list[int]:
 
 
 def _binary(body: bytes, header: Header, source: str) -> Mesh:
-    order, at = ORDERS[header.order], 0
+    order, at = BYTE_ORDERS[header.order], 0
     vertices, faces = np.zeros((0, 3)), np.zeros((0, 3), dtype=np.intp)
     for element in header.elements:
         if element.lists:
@@ -154,7 +157,7 @@ def _rows_at(body: bytes, at: int, kind: np.dtype[np.void], count: int, source: 
 
 def _binary_lists(body: bytes, at: int, element: Element, order: str, source: str) -> tuple[IndexArray, int]:
     """Read faces: triangles all at once, other polygons one by one."""
-    if len(element.lists) > 1 or (element.name == "face" and next(iter(element.lists)) not in CORNERS):
+    if len(element.lists) > 1 or (element.name == "face" and next(iter(element.lists)) not in CORNER_LISTS):
         raise FormatError(
             source, None, f"{element.name} has lists {', '.join(element.lists)}", "expected one list, of corners"
         )

@@ -27,7 +27,7 @@ from ..version import __version__
 from ..warps import KernelPart, Warp
 from ..warps.kernels import Kernel
 from .archive import Arrays, pack_arrays, read_arrays
-from .validation import LARGEST, CheckedArrays, InvalidRecord, checked_number, is_integer, split_rows
+from .validation import LARGEST_NUMBER, CheckedArrays, InvalidRecord, checked_number, is_integer, split_rows
 
 Header = dict[str, Any]
 
@@ -248,7 +248,7 @@ def warps_from_arrays(arrays: CheckedArrays, kernel: Kernel | None, n: int, d: i
     coefficients = arrays.floats("warp_coefficients", n, d + 1, d)
     frames = zip(
         arrays.floats("warp_centre", n, d),
-        arrays.floats("warp_size", n, least=1 / LARGEST).tolist(),
+        arrays.floats("warp_size", n, least=1 / LARGEST_NUMBER).tolist(),
         arrays.orthonormal("warp_axes", n, d, d),
         arrays.integers("warp_rank", n, least=1, most=d).tolist(),
         arrays.floats("warp_spread", n, d, least=0),
@@ -268,6 +268,6 @@ def _kernel_parts(arrays: CheckedArrays, kernel: Kernel | None, n: int, d: int) 
         if np.any(sizes >= 0):
             raise InvalidRecord("the warps have a kernel, which is not what the settings say")
         return [None] * n
-    if np.any(sigmas[sizes >= 0] < 1 / LARGEST):
+    if np.any(sigmas[sizes >= 0] < 1 / LARGEST_NUMBER):
         raise InvalidRecord("a kernel has no width")
     return [None if sizes[t] < 0 else KernelPart(kernel, centres[t], float(sigmas[t]), weights[t]) for t in range(n)]

@@ -2,6 +2,8 @@
 
 The format has no vertices.  Corners with equal coordinates become one vertex, numbered in the order in which they first
 appear; therefore files with the same triangles in the same order are in correspondence.
+
+The reader is our own because the order of the vertices must not depend on a library; see ``meshes``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..typing import Array, IndexArray, Name
 from .text import is_unicode, short_repr
 
-LARGEST = 1e150  # squares of larger numbers leave double precision
+LARGEST_NUMBER = 1e150  # squares of larger numbers leave double precision
 ORTHONORMAL_TOLERANCE = 1e-6  # on the entries of R R' - I
 
 Shape = Sequence[int | None]  # None: any number
@@ -31,11 +31,11 @@ class CheckedArrays:
 
     arrays: Mapping[str, npt.NDArray[np.generic]]
 
-    def floats(self, name: str, *shape: int | None, least: float = -LARGEST, allow_nan: bool = False) -> Array:
+    def floats(self, name: str, *shape: int | None, least: float = -LARGEST_NUMBER, allow_nan: bool = False) -> Array:
         """Return numbers of a given shape that are at least ``least``."""
         array = self._array(name, shape, "fiu").astype(np.float64)
         known = array[~np.isnan(array)] if allow_nan else array
-        valid = (known >= least) & (known < LARGEST)
+        valid = (known >= least) & (known < LARGEST_NUMBER)
         if not np.all(valid):
             raise InvalidRecord(f"{name} holds {known[~valid][0]:g}")
         return array
@@ -105,9 +105,9 @@ def is_integer(value: Any, least: float = -np.inf, most: float = np.inf) -> bool
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def checked_number(value: Any, what: str, least: float = -LARGEST, allow_nan: bool = False) -> float:
+def checked_number(value: Any, what: str, least: float = -LARGEST_NUMBER, allow_nan: bool = False) -> float:
     """Return a number that is at least ``least``."""
     numeric = isinstance(value, float | int) and not isinstance(value, bool)
-    if not numeric or not (least <= value < LARGEST or (allow_nan and value != value)):
+    if not numeric or not (least <= value < LARGEST_NUMBER or (allow_nan and value != value)):
         raise InvalidRecord(f"{what} is {short_repr(repr(value))}")
     return float(value)

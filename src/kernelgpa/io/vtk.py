@@ -1,4 +1,7 @@
-"""Legacy VTK files, text and binary: the points and polygons of POLYDATA, the points and faces of UNSTRUCTURED_GRID."""
+"""Legacy VTK files, text and binary: the points and polygons of POLYDATA, the points and faces of UNSTRUCTURED_GRID.
+
+The reader is our own: every count is compared with the size of the file, and no vertex is lost; see ``meshes``.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,16 @@ from .meshes import mesh_capabilities, mesh_file, single_mesh, to_stated_frame, 
 from .text import format_numbers, parse_number
 
 HOLDS = mesh_capabilities("VTK")
-TYPES = {
+VTK_TYPES = {
     "char": "i1", "unsigned_char": "u1", "short": "i2", "unsigned_short": "u2", "int": "i4", "unsigned_int": "u4",
     "long": "i8", "unsigned_long": "u8", "vtktypeint64": "i8", "vtkidtype": "i8", "float": "f4", "double": "f8",
 }  # fmt: skip
 DATASETS = ("POLYDATA", "UNSTRUCTURED_GRID")
-CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS", "CELLS")
+CELL_SECTIONS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS", "CELLS")
 SURFACE_CELLS = (5, 7, 9)  # triangle, polygon, quad
-END = ("POINT_DATA", "CELL_DATA")
+DATA_SECTIONS = ("POINT_DATA", "CELL_DATA")
 LARGEST_INDEX = 1e12
-WORD = re.compile(rb"\S+")
+VTK_WORD = re.compile(rb"\S+")
 NumberArray = npt.NDArray[np.generic]
 
 
@@ -62,9 +65,9 @@ class Cursor:
         return int(word)
 
     def numbers(self, count: int, type_: str) -> NumberArray:
-        kind = TYPES.get(type_.lower())
+        kind = VTK_TYPES.get(type_.lower())
         if kind is None:
-            raise self.error(f"found the type {type_[:20]!r}", f"expected one of {', '.join(TYPES)}")
+            raise self.error(f"found the type {type_[:20]!r}", f"expected one of {', '.join(VTK_TYPES)}")
         return self._text_numbers(count, kind) if self.text else self._binary_numbers(count, ">" + kind)
 
     def _binary_numbers(self, count: int, kind: str) -> NumberArray:
@@ -77,7 +80,7 @@ class Cursor:
 
     def _text_numbers(self, count: int, kind: str) -> NumberArray:
         words = list[bytes]()
-        for found in WORD.finditer(self.data, self.at):
+        for found in VTK_WORD.finditer(self.data, self.at):
             if len(words) == count:
                 break
             words.append(found.group())
@@ -112,7 +115,7 @@ def parse(data: bytes, source: str, options: ReadOptions) -> LandmarkFile:
     if len(words) != 2 or words[0] != "DATASET" or words[1] not in DATASETS:
         raise cursor.error(f"found {' '.join(words)[:40]!r}", f"expected DATASET {' or '.join(DATASETS)}")
     dataset = _Dataset()
-    while (words := cursor.words()) and words[0] not in END:
+    while (words := cursor.words()) and words[0] not in DATA_SECTIONS:
         _read_section(cursor, words, dataset)
     _add_surface_cells(dataset, source)
     points, frame, converted = to_stated_frame(dataset.points, title)
@@ -124,7 +127,7 @@ def _read_section(cursor: Cursor, words: list[str], dataset: _Dataset) -> None:
     keyword = words[0]
     if keyword == "POINTS" and len(words) == 3:
         dataset.points = as_doubles(cursor.numbers(3 * cursor.count(words[1]), words[2])).reshape(-1, 3)
-    elif keyword in CELLS and len(words) == 3:
+    elif keyword in CELL_SECTIONS and len(words) == 3:
         found = _cells(cursor, words)
         if keyword == "POLYGONS":
             dataset.polygons += found
@@ -142,7 +145,7 @@ def _read_section(cursor: Cursor, words: list[str], dataset: _Dataset) -> None:
     elif keyword == "FIELD":
         raise cursor.error("fields precede the points", "save the mesh without field data")
     else:
-        raise cursor.error(f"found {keyword[:20]!r}", f"expected POINTS, {', '.join(CELLS)} or CELL_TYPES")
+        raise cursor.error(f"found {keyword[:20]!r}", f"expected POINTS, {', '.join(CELL_SECTIONS)} or CELL_TYPES")
 
 
 def _add_surface_cells(dataset: _Dataset, source: str) -> None:
