@@ -14,9 +14,9 @@ import numpy as np
 from ..errors import InvalidSetting, KernelGPAWarning
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
+from ..estimators.problem import Problem, problem_of
 from ..estimators.registration import Registration, WarpStatistics
 from ..estimators.robust import LEAST_FACTOR
-from ..estimators.screening import Problem, problem_of
 from ..gauge.faithful import Faithful
 from ..gauge.principal_axes import Gauge
 from ..observations.collection import Observations

@@ -20,7 +20,8 @@ from sklearn.base import clone
 from .._numerics.threads import one_blas_thread, require_jobs
 from ..errors import InvalidSetting
 from ..estimators.base import GPA, PreparedClouds
-from ..estimators.screening import Problem, screen
+from ..estimators.problem import Problem
+from ..estimators.screening import screen
 from ..observations.collection import as_observations
 from ..typing import Array, IndexArray
 from .folds import Folds, landmark_folds

@@ -26,7 +26,7 @@ from ..warps import Warp
 from ..warps.inverse import oriented
 
 if TYPE_CHECKING:  # estimators import this module
-    from ..estimators.screening import Problem
+    from ..estimators.problem import Problem
 
 INLIER_SHARE = 0.1  # a robust fit rejected an observation if it kept no more than this share of its weight
 FEW_SHARED = 2.0  # a cloud with fewer shared landmarks than this multiple of d + 1 is weakly connected

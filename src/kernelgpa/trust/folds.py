@@ -8,7 +8,7 @@ from numbers import Integral
 import numpy as np
 
 from ..errors import InvalidSetting, WeaklyConnected
-from ..estimators.screening import Problem
+from ..estimators.problem import Problem
 from ..observations.collection import Observations
 from ..observations.connectivity import require_connected, surely_connected
 from ..observations.sampling import regions

@@ -22,7 +22,7 @@ from sklearn.base import clone
 from .._numerics.threads import limit_threads, one_blas_thread, worker_count
 from ..errors import InvalidSetting, KernelGPAError, KernelGPAWarning, NumericalFailure, TooLarge
 from ..estimators.base import GPA, PreparedClouds
-from ..estimators.screening import Problem
+from ..estimators.problem import Problem
 from ..typing import Array, IndexArray
 from .cross_validation import CrossValidation, cross_validate_problem
 from .grid import Settings
