@@ -16,8 +16,8 @@ import numpy as np
 import typer
 
 from ..errors import KernelGPAError, KernelGPAWarning
-from ..io.base import Reading
-from ..io.matching import Gathered
+from ..io.landmark_file import ReadOptions
+from ..io.matching import MatchedClouds
 
 INTERRUPTED = 130
 SEVERAL_FILES = {"convert", "simulate", "stream"}  # commands that write one file after another
@@ -37,8 +37,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show where an error came from.")]
 
 
-def reading(missing: float | None, negative_is_missing: bool, curves: bool) -> Reading:
-    return Reading(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
+def reading(missing: float | None, negative_is_missing: bool, curves: bool) -> ReadOptions:
+    return ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
 
 
 def say(text: str) -> None:
@@ -52,7 +52,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
-def tell_gathered(gathered: Gathered) -> None:
+def tell_gathered(gathered: MatchedClouds) -> None:
     """How files became clouds."""
     n, m, d = gathered.points.shape
     seen = np.mean(~np.isnan(gathered.points[:, :, 0]))

@@ -11,9 +11,9 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
-from ..io.base import Contents
-from ..io.files import FORMATS, fitted_to, read, suffix_of
-from ..io.matching import gather
+from ..io.files import FORMATS, drop_unsupported, read, suffix_of
+from ..io.landmark_file import LandmarkFile
+from ..io.matching import match_clouds
 from .common import (
     MATCHED,
     AsJson,
@@ -62,13 +62,13 @@ def convert(
     suffix = to if to.startswith(".") else f".{to}"
     if suffix not in FORMATS:
         raise InvalidSetting(f"--to is {to!r}; expected one of {', '.join(FORMATS)}")
-    targets: dict[Path, Contents] = {}
+    targets: dict[Path, LandmarkFile] = {}
     for held in contents:
-        for specimen in held.specimens:
+        for specimen in held.clouds:
             target = output / f"{file_name(specimen.name)}{suffix}"
             if target.exists() or target in targets:
                 raise FormatError(target, None, "it is there already", "give an empty folder, and clouds other names")
-            targets[target] = replace(held, specimens=(specimen,))
+            targets[target] = replace(held, clouds=(specimen,))
             if file_name(specimen.name) != specimen.name:
                 say(f"note: {specimen.name!r} is written to {target.name}")
     ready = {target: _rendered(target, held) for target, held in targets.items()}  # all of them before any is written
@@ -84,20 +84,20 @@ def file_name(name: str) -> str:
     return safe.encode()[:150].decode(errors="ignore") or "cloud"
 
 
-def _write(path: Path, contents: Contents) -> None:
+def _write(path: Path, contents: LandmarkFile) -> None:
     write_bytes(path, _rendered(path, contents))
 
 
-def _rendered(path: Path, contents: Contents) -> bytes:
+def _rendered(path: Path, contents: LandmarkFile) -> bytes:
     suffix = suffix_of(path)
-    held, lost = fitted_to(contents, suffix)
+    held, lost = drop_unsupported(contents, suffix)
     data = FORMATS[suffix].render(held)
     for one in lost:
         say(f"note: {path}: {one}")
     return data
 
 
-def _together(contents: list[Contents]) -> Contents:
+def _together(contents: list[LandmarkFile]) -> LandmarkFile:
     """Clouds of several files as one, labels as they are."""
     first = contents[0]
     if len(contents) == 1:
@@ -109,8 +109,8 @@ def _together(contents: list[Contents]) -> Contents:
         say("note: some files do not tell their frame and were taken to be LPS like the others")
     if any(one.faces is not None for one in contents):
         say("note: faces left out; one file for each cloud (--to) keeps them")
-    return Contents(
-        tuple(specimen for one in contents for specimen in one.specimens),
+    return LandmarkFile(
+        tuple(specimen for one in contents for specimen in one.clouds),
         labelled=any(one.labelled for one in contents),
         frame=next((one.frame for one in contents if one.frame), None),
         unit=next(iter(units), None),
@@ -137,7 +137,7 @@ def info(
     contents = [(str(path), read(path, reading(missing, negative_is_missing, curves))) for path in files]
     told = [{"file": path, **described(path, one)} for path, one in contents]
     try:
-        gathered = gather(contents)
+        gathered = match_clouds(contents)
         matching: dict[str, Any] = {
             "clouds": len(gathered.names),
             "landmarks": len(gathered.landmarks),
@@ -156,17 +156,17 @@ def info(
     typer.echo(printable(_together_line(matching)))
 
 
-def described(path: str, contents: Contents) -> dict[str, Any]:
-    sizes = [len(one.points) for one in contents.specimens]
-    unseen = sum(int(np.isnan(one.points).any(axis=1).sum()) for one in contents.specimens)
+def described(path: str, contents: LandmarkFile) -> dict[str, Any]:
+    sizes = [len(one.points) for one in contents.clouds]
+    unseen = sum(int(np.isnan(one.points).any(axis=1).sum()) for one in contents.clouds)
     return {
-        "format": FORMATS[suffix_of(Path(path))].name,
-        "clouds": len(contents.specimens),
+        "format": FORMATS[suffix_of(Path(path))].holds.name,
+        "clouds": len(contents.clouds),
         "landmarks": [min(sizes), max(sizes)],
-        "dimension": contents.specimens[0].points.shape[1],
+        "dimension": contents.clouds[0].points.shape[1],
         "unseen": unseen,
         "labelled": contents.labelled,
-        "first_labels": list(contents.specimens[0].labels[:3]),
+        "first_labels": list(contents.clouds[0].labels[:3]),
         "frame": contents.frame,
         "unit": contents.unit,
         "faces": 0 if contents.faces is None else len(contents.faces),

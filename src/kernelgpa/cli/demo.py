@@ -16,8 +16,8 @@ from rich.table import Table
 from .. import plotting, simulate
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..io.atomic import require_writable, require_writable_file, write_bytes
-from ..io.base import Contents, Specimen, counted
-from ..io.files import fitted_to, suffix_of, write
+from ..io.files import drop_unsupported, suffix_of, write
+from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
 from ..report.result_folder import PICTURE, About, require_replaceable, save
 from ..streaming import frames
 from ..trust import metrics
@@ -131,9 +131,9 @@ def simulate_liver(
 
 
 def _write(path: Path, points: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
-    labels = counted(points.shape[1])
-    specimens = tuple(Specimen(f"cloud{t + 1}", own, labels) for t, own in enumerate(points))
-    held, lost = fitted_to(Contents(specimens, labelled=True, unit="mm"), suffix_of(path))
+    labels = numbered_labels(points.shape[1])
+    specimens = tuple(LabelledCloud(f"cloud{t + 1}", own, labels) for t, own in enumerate(points))
+    held, lost = drop_unsupported(LandmarkFile(specimens, labelled=True, unit="mm"), suffix_of(path))
     for one in lost:
         say(f"note: {path}: {one}")
     write(path, held)
@@ -142,7 +142,7 @@ def _write(path: Path, points: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 def _write_frames(path: Path, points: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
     """One cloud a line, as it would come from the sensor; its time is its number."""
-    labels = counted(points.shape[1])
+    labels = numbered_labels(points.shape[1])
     lines = [frames.render(t, float(t), labels, own) for t, own in enumerate(points)]
     write_bytes(path, "".join(lines).encode())
     typer.echo(str(path))

@@ -15,10 +15,10 @@ import typer
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
 from ..io.atomic import require_writable
-from ..io.base import is_unicode, shortened
 from ..io.files import read_clouds
-from ..io.matching import Gathered
+from ..io.matching import MatchedClouds
 from ..io.model_file import METHODS
+from ..io.text import is_unicode, short_repr
 from ..report.result_folder import SUMMARY, About, require_replaceable, write_result
 from ..trust import selection
 from .common import (
@@ -188,7 +188,7 @@ def run(plan: Plan, output: Path, told: list[str], as_json: bool) -> None:
     typer.echo(summary.rstrip() if as_json else _short(json.loads(summary), output))
 
 
-def _frame_note(gathered: Gathered) -> list[str]:
+def _frame_note(gathered: MatchedClouds) -> list[str]:
     return [f"all coordinates are in the frame {gathered.frame}"] if gathered.frame else []
 
 
@@ -221,7 +221,7 @@ def _require_types(section: dict[str, Any]) -> None:
         if isinstance(value, str):
             right = right and is_unicode(value)
         if not right:
-            raise InvalidSetting(f"{key} is {shortened(str(value))}; expected {EXPECTED.get(kind, 'another value')}")
+            raise InvalidSetting(f"{key} is {short_repr(str(value))}; expected {EXPECTED.get(kind, 'another value')}")
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise FormatError(path, None, f"it is no TOML ({error})", "expected settings.toml of a result folder") from None
 
 
-def gathered_files(plan: Plan) -> Gathered:
+def gathered_files(plan: Plan) -> MatchedClouds:
     options = plan.input
     wanted = reading(options.get("missing"), bool(options.get("negative_is_missing")), bool(options.get("curves")))
     files = options["files"]
@@ -244,7 +244,7 @@ def gathered_files(plan: Plan) -> Gathered:
     return read_clouds(files, wanted)
 
 
-def fitted(plan: Plan, gathered: Gathered) -> tuple[GPA, selection.Tuning | None]:
+def fitted(plan: Plan, gathered: MatchedClouds) -> tuple[GPA, selection.Tuning | None]:
     estimator = estimator_of(plan.method)
     if not plan.method.get("tune"):
         return estimator.fit(gathered.observations), None

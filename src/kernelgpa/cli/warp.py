@@ -15,8 +15,8 @@ from rich.table import Table
 from ..errors import FormatError, InvalidObservations
 from ..estimators.base import GPA
 from ..io.atomic import require_writable_file
-from ..io.base import Contents, Specimen
-from ..io.files import fitted_to, read, read_clouds, suffix_of, write
+from ..io.files import drop_unsupported, read, read_clouds, suffix_of, write
+from ..io.landmark_file import LabelledCloud, LandmarkFile
 from ..observations.identifiers import index_of
 from ..report.result_folder import load_with_notes
 from ..trust.agreement import distribution
@@ -78,30 +78,30 @@ def warp(
     with spoken_warnings():
         moved = (gpa.inverse_transform if inverse else gpa.transform)(own.points, name)
     moved_specimen = replace(own, name=str(name) if inverse else own.name, points=moved)
-    held, lost = fitted_to(replace(contents, specimens=(moved_specimen,)), suffix_of(target))
+    held, lost = drop_unsupported(replace(contents, clouds=(moved_specimen,)), suffix_of(target))
     for one in (*contents.notes, *lost):
         say(f"note: {one}")
     write(target, held)
     typer.echo(str(target))
 
 
-def specimen_of(contents: Contents, name: str, path: Path) -> Specimen:
+def specimen_of(contents: LandmarkFile, name: str, path: Path) -> LabelledCloud:
     """The only cloud of a file, or the one that has the name."""
-    if len(contents.specimens) == 1:
-        return contents.specimens[0]
-    for one in contents.specimens:
+    if len(contents.clouds) == 1:
+        return contents.clouds[0]
+    for one in contents.clouds:
         if one.name == name:
             return one
-    found = ", ".join(one.name for one in contents.specimens[:5])
+    found = ", ".join(one.name for one in contents.clouds[:5])
     raise FormatError(
         path,
         None,
-        f"it holds {len(contents.specimens)} clouds ({found}, ...), none of them {name!r}",
+        f"it holds {len(contents.clouds)} clouds ({found}, ...), none of them {name!r}",
         "give a file with one cloud, or with that one",
     )
 
 
-def _differences(contents: Contents, about: dict[str, Any]) -> list[str]:
+def _differences(contents: LandmarkFile, about: dict[str, Any]) -> list[str]:
     """What a file says of its frame and unit against what the result is in."""
     notes = []
     for what, own in (("frame", contents.frame), ("unit", contents.unit)):
@@ -195,7 +195,7 @@ def _figures(values: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def _against(gpa: GPA, truth: Path) -> float:
-    one = read(truth).specimens[0]
+    one = read(truth).clouds[0]
     place = {label: j for j, label in enumerate(one.labels)}
     true = np.full_like(gpa.map_, np.nan)
     found = [(j, place[str(name)]) for j, name in enumerate(gpa.observations_.landmarks) if str(name) in place]

@@ -28,9 +28,9 @@ import tomli_w
 from .. import report
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
-from ..io.atomic import is_leftover, write_folder
-from ..io.base import Contents, Specimen, counted
+from ..io.atomic import is_temporary, write_folder
 from ..io.files import FORMATS
+from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
 from ..io.model_file import METHODS, from_bytes, is_model, to_bytes
 from ..io.poses import kitti, tum
 from ..observations.arrays import finite_rows
@@ -109,7 +109,7 @@ def require_replaceable(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InvalidSetting(f"{folder} is a file; give a folder that is new, or that holds a result")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    names = {name for name in names if not is_leftover(name, folder.resolve().name)}
+    names = {name for name in names if not is_temporary(name, folder.resolve().name)}
     if names and (not names <= WRITTEN or not _is_model_file(folder / MODEL)):
         other = sorted(names - WRITTEN)
         raise InvalidSetting(
@@ -209,19 +209,19 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def _map_contents(gpa: GPA, about: About) -> Contents:
+def _map_contents(gpa: GPA, about: About) -> LandmarkFile:
     labels = tuple(str(name) for name in gpa.observations_.landmarks)
-    labels = labels if len(set(labels)) == len(labels) and all(labels) else counted(len(labels))
-    return Contents((Specimen("map", gpa.map_, labels),), labelled=True, frame=about.frame, unit=about.unit)
+    labels = labels if len(set(labels)) == len(labels) and all(labels) else numbered_labels(len(labels))
+    return LandmarkFile((LabelledCloud("map", gpa.map_, labels),), labelled=True, frame=about.frame, unit=about.unit)
 
 
-def _mesh_contents(places: Contents, about: About) -> Contents:
+def _mesh_contents(places: LandmarkFile, about: About) -> LandmarkFile:
     """The map as a mesh: without landmarks that have no place, and faces that need them."""
-    points = places.specimens[0].points
+    points = places.clouds[0].points
     known = finite_rows(points)
     renumbered = np.cumsum(known) - 1
     faces = None
     if about.faces is not None and len(about.faces) and about.faces.max() < len(points):
         faces = renumbered[about.faces[known[about.faces].all(axis=1)]]
-    kept = Specimen("map", points[known], counted(int(known.sum())))
-    return Contents((kept,), labelled=False, frame=about.frame, faces=faces)
+    kept = LabelledCloud("map", points[known], numbered_labels(int(known.sum())))
+    return LandmarkFile((kept,), labelled=False, frame=about.frame, faces=faces)
