@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InvalidObservations
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum
-from ..spectrum.operators import CostOperator
+from ..spectrum.operator import CostOperator
 from ..typing import Array
 from .closed_form import ScaleProblem, ScaleSolution, mode_rotation, with_rotations
 from .rotations import nearest_rotation

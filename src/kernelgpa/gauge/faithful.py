@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..observations.stacked import StackedClouds
-from ..spectrum.operators import CostOperator, LowRankCost
+from ..spectrum.operator import CostOperator
 from ..typing import Array
 from .principal_axes import Gauge, rigid_cost
 from .rigid import RigidSystem, solve_rigid
@@ -91,9 +91,8 @@ def faithful_registration(
         penalised = system if gamma == 0 else system.penalised(cost, gamma)
         return Faithful(solve_rigid(penalised, stacked, start), gamma, np.nan)
     search = _GammaSearch(stacked, system, solve_rigid(system, stacked, start), rule(stacked))
-    stand_in = cost.stand_in if isinstance(cost, LowRankCost) else None
-    # if each trial is a long iteration, the cheaper operator that stands in for the cost provides the first gamma
-    first = None if stand_in is None else search.run(stand_in).gamma
+    # if each trial is a long iteration, the cheaper approximation of the cost provides the first gamma
+    first = None if cost.approximation is None else search.run(cost.approximation).gamma
     return search.run(cost, first or None)
 
 
@@ -117,7 +116,7 @@ class _GammaSearch:
         if rigid <= total * self._rounding():  # exact copies: there is nothing to balance
             return best
         rho_0 = _warp_cost(cost, self.rigid.map)
-        gamma = FIRST_GAMMA * total / cost.total if first is None else first
+        gamma = FIRST_GAMMA * total / cost.trace if first is None else first
         low, high, trials = 0.0, MAX_GAMMA, list[_Trial]()
         for _ in range(MAX_TRIALS):
             gauge = solve_rigid(self.system.penalised(cost, gamma), self.stacked, self.rigid.rotations)

@@ -13,8 +13,9 @@ import numpy as np
 from ..observations.collection import Observations
 from ..observations.geometry import CLEARLY_OFF, orthonormal_slopes
 from ..observations.stacked import StackedClouds
-from ..spectrum.eigenpairs import Spectrum, bottom_eigenpairs, metric_of
-from ..spectrum.operators import CostOperator, low_rank_cost
+from ..spectrum.eigenpairs import Metric, Spectrum, bottom_eigenpairs
+from ..spectrum.operator import CostOperator
+from ..spectrum.total import low_rank_cost
 from ..typing import Array, IndexArray
 from .principal_axes import Gauge
 from .scales import fix_gauge
@@ -47,7 +48,7 @@ def initial_estimate(observations: Observations) -> InitialEstimate:
 def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
     """The bottom eigenpairs of the affine cost."""
     stacked = observations.stacked
-    return bottom_eigenpairs(affine_cost(stacked), stacked.rank, modes, *metric_of(stacked))
+    return bottom_eigenpairs(affine_cost(stacked), stacked.rank, modes, Metric.of_clouds(stacked))
 
 
 def affine_cost(stacked: StackedClouds) -> CostOperator:

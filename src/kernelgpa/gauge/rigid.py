@@ -26,8 +26,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..observations.collection import Observations
 from ..observations.stacked import StackedClouds
-from ..spectrum.matrix_free import Apply
-from ..spectrum.operators import CostOperator, DenseCost
+from ..spectrum.dense import DenseCost
+from ..spectrum.operator import Apply, CostOperator, DiagonalPlusLowRank
 from ..typing import Array
 from .principal_axes import Gauge, to_principal_axes
 from .rotations import Operator, Termination, maximise_over_rotations
@@ -57,22 +57,22 @@ class RigidSystem:
 
     def penalised(self, cost: CostOperator, gamma: float) -> RigidSystem:
         """The system of the same clouds with the penalty gamma tr(M' Q M) on the map."""
-        return RigidSystem(self._clouds, cost.inverse(gamma, *self._without_translations))
+        return RigidSystem(self._clouds, cost.solver(gamma, self._without_translations))
 
     @cached_property
-    def _without_translations(self) -> tuple[Array, Array, Array]:
+    def _without_translations(self) -> DiagonalPlusLowRank:
         """D as a diagonal, the columns w_t / |w_t|^(1/2), and the multiple of 1 that fixes the position of the map."""
         weights = self._clouds.weights
         total = weights.sum(axis=1)
         columns = weights / np.sqrt(weights.sum(axis=0))
-        return total, columns, np.full(len(total), np.sqrt(total.mean() / len(total)))
+        return DiagonalPlusLowRank(total, columns, np.full(len(total), np.sqrt(total.mean() / len(total))))
 
     def _inverse_of_free_map(self) -> Apply:
         """The system of eq. 15, by whichever of the landmarks and the clouds are fewer."""
         weights = self._clouds.weights
         m, n = weights.shape
         if m < n:
-            return DenseCost(np.zeros((m, m))).inverse(0.0, *self._without_translations)
+            return DenseCost(np.zeros((m, m))).solver(0.0, self._without_translations)
         total = weights.sum(axis=1)[:, None]
         laplacian = np.diag(weights.sum(axis=0)) - weights.T @ (weights / total)
         trace = np.trace(laplacian)

@@ -30,9 +30,10 @@ from ..errors import (
     TooLarge,
     WeaklyConnected,
 )
-from ..estimators.base import GPA, padded
+from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
 from ..estimators.models import KernelGPA
+from ..estimators.registration import padded
 from ..estimators.screening import screen
 from ..gauge.initial import WarmStart
 from ..gauge.mirror import is_mirror_image
@@ -283,9 +284,9 @@ class StreamingGPA(StreamResults):
         if spectrum.values[0] < NO_TIE * spectrum.top:  # clouds that come apart cost nothing
             require_connected(running.batch())
         gauge = solution.gauge
-        if spectrum.space is not None:
-            self._space = np.zeros((len(running.names), spectrum.space.shape[1]))
-            self._space[running.numbers] = spectrum.space
+        if spectrum.subspace is not None:
+            self._space = np.zeros((len(running.names), spectrum.subspace.shape[1]))
+            self._space[running.numbers] = spectrum.subspace
         solved = StreamMap(
             list(running.landmarks),
             gauge.map,
