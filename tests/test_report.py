@@ -132,9 +132,9 @@ def test_the_figures_are_those_of_metrics_where_everything_counts(model):
     gpa = model.fit(points)
     warped = gpa.transform_clouds(points)
     figures = Agreement(gpa)
-    np.testing.assert_allclose(figures.of_landmarks["apart"], metrics.consistency(warped), rtol=1e-12)
+    np.testing.assert_allclose(figures.per_landmark.in_map, metrics.consistency(warped), rtol=1e-12)
     expected = metrics.sensor_error(warped, gpa.jacobians(points))
-    np.testing.assert_allclose(figures.of_landmarks["sensed"], expected, rtol=1e-12)
+    np.testing.assert_allclose(figures.per_landmark.in_sensor_frame, expected, rtol=1e-12)
     told = registration_data(gpa)["summary"]["sensed"]
     assert told["worst"] == pytest.approx(expected.max(), rel=1e-12)
     assert told["at"] == expected.argmax()
@@ -147,8 +147,8 @@ def test_what_a_robust_fit_sets_aside_does_not_count():
     gpa = KernelGPA(robust="geman-mcclure").fit(wrong)
     data = registration_data(gpa)
     assert data["setAside"] >= 1
-    assert not Agreement(gpa).heeded[3, 7]
-    assert Agreement(gpa).of_landmarks["apart"][7] < 0.1 < metrics.consistency(gpa.transform_clouds(wrong))[7]
+    assert not Agreement(gpa).counted[3, 7]
+    assert Agreement(gpa).per_landmark.in_map[7] < 0.1 < metrics.consistency(gpa.transform_clouds(wrong))[7]
 
 
 def test_landmarks_seen_once_or_never_have_no_figures_and_no_nan_in_the_json():
@@ -172,7 +172,7 @@ def test_mirrored_and_flat_clouds_are_reported():
     with pytest.warns(KernelGPAWarning, match="mirror"):
         data = registration_data(KernelGPA().fit(points))
     assert data["mirrored"] == ["2"]
-    assert data["findings"][0]["kind"] == "mirrored clouds"
+    assert data["findings"][0]["kind"] == "mirror images"
     assert np.isnan(unpacked(data["cloudTable"][2]["values"])[2])
     flat = points.copy()
     flat[:, :, 2] = 0.0
@@ -399,7 +399,7 @@ def test_tables_sort_worst_first_and_filter(browser, tmp_path):
     cells = (
         "return [...document.querySelectorAll('#landmarkTable tbody tr')].map((r) => r.cells[arguments[0]].textContent)"
     )
-    worst = np.argsort(-np.nan_to_num(Agreement(gpa).of_landmarks["sensed"], nan=-1.0))
+    worst = np.argsort(-np.nan_to_num(Agreement(gpa).per_landmark.in_sensor_frame, nan=-1.0))
     assert browser.execute_script(cells, 0) == [str(j) for j in worst]
     header = "#landmarkTable th:nth-child(1)"
     click(browser, f"{header} button")

@@ -191,7 +191,7 @@ def _by_cloud(gpa: GPA, names: list[str], points: np.ndarray[Any, Any]) -> np.nd
 
 def _figures(values: np.ndarray[Any, Any]) -> dict[str, Any]:
     figures = distribution(values)
-    return {name: figures[name] for name in ("mean", "median", "worst")}
+    return {"mean": figures["mean"], "median": figures["median"], "worst": figures["worst"]}
 
 
 def _against(gpa: GPA, truth: Path) -> float:

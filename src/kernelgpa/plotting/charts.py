@@ -12,7 +12,6 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
-from ..estimators.deformable import DeformableGPA
 from ..observations.collection import as_observations
 from ..trust.selection import Tuning
 from .drawing import colour_bar, fitted, measured, plain_axes
@@ -61,7 +60,7 @@ def spectrum(gpa: GPA, ax: Axes | None = None, title: str | None = None) -> Axes
     >>> ax.get_yscale()
     'log'
     """
-    if not isinstance(fitted(gpa), DeformableGPA):
+    if not fitted(gpa).bends:
         raise InvalidSetting(
             f"{type(gpa).__name__} is not solved by a spectrum; it has one for AffineGPA, TPSGPA and KernelGPA"
         )

@@ -84,9 +84,9 @@ def _values(gpa: GPA, colours: Any, label: str) -> tuple[Array | None, str]:
     if not isinstance(colours, str):
         return one_each(colours, len(gpa.map_), "landmark"), label
     if colours == "consistency":
-        return Agreement(gpa).of_landmarks["apart"], label or "spread of the clouds in the map"
+        return Agreement(gpa).per_landmark.in_map, label or "spread of the clouds in the map"
     if colours == "sensor":
-        return Agreement(gpa).of_landmarks["sensed"], label or "sensor-frame error"
+        return Agreement(gpa).per_landmark.in_sensor_frame, label or "sensor-frame error"
     raise InvalidSetting(
         f"colours is {colours!r}; expected None, 'consistency', 'sensor' or an array with one number a landmark"
     )

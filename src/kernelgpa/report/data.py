@@ -22,8 +22,7 @@ import numpy.typing as npt
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
 from ..observations.arrays import finite_rows
-from ..trust.agreement import Agreement, distribution, number
-from ..trust.diagnosis import HEEDED
+from ..trust.agreement import Agreement, Disagreement, distribution, json_number
 from ..trust.selection import Trial, Tuning
 from ..typing import Array, BoolArray, IndexArray
 from ..version import __version__
@@ -74,14 +73,17 @@ def registration_data(
         },
         "seen": int(figures.visible.sum()),
         "mirrored": [str(name) for name in gpa.mirrored_],
-        "setAside": None if figures.shares is None else int(np.sum(figures.visible & ~(figures.shares > HEEDED))),
-        "summary": {name: distribution(values) for name, values in figures.of_landmarks.items()},
+        "setAside": None if figures.weight_shares is None else int(np.sum(figures.visible & ~figures.inliers)),
+        "summary": {
+            "apart": distribution(figures.per_landmark.in_map),
+            "sensed": distribution(figures.per_landmark.in_sensor_frame),
+        },
         "findings": [
             {"kind": one.kind, "severity": float(one.severity), "found": one.found, "action": one.action}
             for one in findings
         ],
         "map": packed(gpa.map_),
-        "frame": _frame(gpa.map_, figures.warped[figures.heeded]),
+        "frame": _frame(gpa.map_, figures.warped[figures.counted]),
         "faces": None if faces is None else _faces(faces, gpa.map_),
         **_drawn(gpa, figures),
         "visibility": _visibility(figures.visible),
@@ -172,11 +174,11 @@ def _blocks(size: int, most: int) -> IndexArray:
 
 
 def _eigenvalues(gpa: GPA) -> Json | None:
-    spectrum = getattr(gpa, "spectrum_", None)
-    if spectrum is None:
+    if not gpa.bends:
         return None
+    spectrum = gpa.spectrum_
     return {
-        "values": [number(value) for value in spectrum.values],
+        "values": [json_number(value) for value in spectrum.values],
         "dimension": int(spectrum.dimension),
         "rounding": float(spectrum.rounding),
         "gap": float(spectrum.gap) if len(spectrum.values) > spectrum.dimension else None,
@@ -188,12 +190,12 @@ def _eigenvalues(gpa: GPA) -> Json | None:
 
 def _landmark_table(figures: Agreement) -> list[Json]:
     columns = [_column("count", "seen by", figures.visible.sum(axis=0))]
-    return columns + _figure_columns(figures, figures.of_landmarks, 0)
+    return columns + _figure_columns(figures, figures.per_landmark, 0)
 
 
 def _cloud_table(gpa: GPA, figures: Agreement) -> list[Json]:
     columns = [_column("count", "landmarks seen", figures.visible.sum(axis=1))]
-    columns += _figure_columns(figures, figures.of_clouds, 1)
+    columns += _figure_columns(figures, figures.per_cloud, 1)
     if getattr(gpa, "scaling", False):
         columns.append(_column("number", "size factor", getattr(gpa, "size_factors_", np.ones(len(figures.visible)))))
     if gpa.mirrored_:
@@ -203,16 +205,16 @@ def _cloud_table(gpa: GPA, figures: Agreement) -> list[Json]:
     return columns
 
 
-def _figure_columns(figures: Agreement, values: dict[str, Array], axis: int) -> list[Json]:
+def _figure_columns(figures: Agreement, values: Disagreement, axis: int) -> list[Json]:
     columns = [
-        _column("length", "disagreement", values["apart"]),
-        _column("length", "sensor error", values["sensed"]),
+        _column("length", "disagreement", values.in_map),
+        _column("length", "sensor error", values.in_sensor_frame),
     ]
     if figures.residuals is not None:
         columns.append(_column("length", "left out, off by", _median(figures.residuals, axis)))
-    if figures.shares is not None:
+    if figures.weight_shares is not None:
         known = figures.visible.sum(axis=axis)
-        total = np.where(figures.visible, figures.shares, 0.0).sum(axis=axis)
+        total = np.where(figures.visible, figures.weight_shares, 0.0).sum(axis=axis)
         mean = np.divide(total, known, out=np.full(len(known), np.nan), where=known > 0)
         columns.append(_column("share", "weight kept", mean))
     return columns
@@ -232,7 +234,7 @@ def _tuning(tuning: Tuning) -> Json:
             {
                 "model": trial.model,
                 "settings": _pairs(trial.settings),
-                "sensed": number(trial.sensor_rms),
+                "sensed": json_number(trial.sensor_rms),
                 "seconds": float(trial.seconds),
                 "failure": trial.failure,
             }
@@ -255,7 +257,7 @@ def _tuned_axes(trials: list[Trial], model: str) -> Json | None:
         "model": model,
         "names": [str(name) for name in varied],
         "values": [[float(value) for value in tried[name]] for name in varied],
-        "sensed": [number(trial.sensor_rms) for trial in trials],
+        "sensed": [json_number(trial.sensor_rms) for trial in trials],
     }
 
 

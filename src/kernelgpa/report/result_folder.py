@@ -28,14 +28,13 @@ import tomli_w
 from .. import report
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
-from ..estimators.deformable import DeformableGPA
 from ..io.atomic import is_leftover, write_folder
 from ..io.base import Contents, Specimen, counted
 from ..io.files import FORMATS
 from ..io.model_file import METHODS, from_bytes, is_model, to_bytes
 from ..io.poses import kitti, tum
 from ..observations.arrays import finite_rows
-from ..trust.agreement import Agreement, distribution
+from ..trust.agreement import Agreement, Distribution, distribution
 from ..trust.selection import Tuning
 from ..typing import IndexArray, Name
 from ..version import __version__
@@ -125,7 +124,7 @@ def _is_model_file(path: Path) -> bool:
 def summary(gpa: GPA, about: About) -> dict[str, Any]:
     """Figures and findings, as plain JSON."""
     observations = gpa.observations_
-    figures = Agreement(gpa).of_landmarks
+    figures = Agreement(gpa).per_landmark
     return {
         "kernelgpa": __version__,
         "title": about.title,
@@ -139,8 +138,8 @@ def summary(gpa: GPA, about: About) -> dict[str, Any]:
         "unit": about.unit,
         "frame": about.frame,
         "notes": list(about.notes),
-        "disagreement": _named(distribution(figures["apart"]), observations.landmarks),
-        "sensor_frame_error": _named(distribution(figures["sensed"]), observations.landmarks),
+        "disagreement": _named(distribution(figures.in_map), observations.landmarks),
+        "sensor_frame_error": _named(distribution(figures.in_sensor_frame), observations.landmarks),
         "left_out_error": _left_out(gpa),
         "scales": [_plain(value) for value in gpa.scales_],
         "eigenvalues": [_plain(value) for value in gpa.eigenvalues_],
@@ -154,7 +153,7 @@ def summary(gpa: GPA, about: About) -> dict[str, Any]:
 
 def _left_out(gpa: GPA) -> dict[str, Any] | None:
     """Leave-one-out residuals: how far each observation lies from where the rest of its cloud puts it."""
-    if not isinstance(gpa, DeformableGPA):
+    if not gpa.bends:
         return None
     medians = np.full(len(gpa.map_), np.nan)
     known = ~np.isnan(gpa.residuals_).all(axis=0)
@@ -162,10 +161,11 @@ def _left_out(gpa: GPA) -> dict[str, Any] | None:
     return _named(distribution(medians), gpa.observations_.landmarks)
 
 
-def _named(figures: dict[str, Any], landmarks: Sequence[Name]) -> dict[str, Any]:
+def _named(figures: Distribution, landmarks: Sequence[Name]) -> dict[str, Any]:
     """With the name of the worst landmark in place of its number."""
-    at = figures.pop("at")
-    return {**figures, "worst_landmark": None if at is None else str(landmarks[at])}
+    at = figures["at"]
+    others = {name: value for name, value in figures.items() if name != "at"}
+    return {**others, "worst_landmark": None if at is None else str(landmarks[at])}
 
 
 def _plain(value: Any) -> Any:
