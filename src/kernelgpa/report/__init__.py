@@ -24,7 +24,7 @@ from ..estimators.base import GPA
 from ..trust.selection import Tuning
 from .data import registration_data
 
-__all__ = ["render"]
+__all__ = ["render", "stylesheet"]
 
 # what an HTML parser or an old JavaScript parser could take for markup or for the end of a line
 UNSAFE = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
@@ -55,12 +55,17 @@ def render(
         {
             "policy": _policy(library, script),
             "title": _as_text(title),
-            "style": _part("page.css"),
+            "style": stylesheet(),
             "library": library,
             "data": embedded(data),
             "script": script,
         },
     )
+
+
+def stylesheet() -> str:
+    """Return the style of every page that the package writes."""
+    return _part("page.css")
 
 
 def embedded(data: Any) -> str:
