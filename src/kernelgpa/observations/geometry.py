@@ -23,7 +23,7 @@ SHEET = 0.2  # a cloud thinner than this share of its next wider axis is a sheet
 RESOLUTION_MARGIN = 2.0  # a spread below this many units in the last place of the coordinates counts as 0
 COINCIDING = 1e-8  # the axes of spreads that differ by less than this share of the largest are undetermined
 ORTHONORMALISATIONS = 4  # each resolves eight more digits of thinness
-CLEARLY_OFF = 1 / np.pi  # of the largest distance; irrational, because a regular grid has no point at that distance
+CLEAR_DISTANCE = 1 / np.pi  # of the largest distance; irrational, so that no point of a regular grid is at it
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _rotation_by_rule(along: Array, rounding: float) -> Array:  # (s, g) -> (g, 
         lengths = np.linalg.norm(along, axis=1)
         if lengths.max() <= rounding:  # the remaining lengths are rounding errors
             return np.eye(along.shape[1])
-        first = along[np.argmax(lengths > CLEARLY_OFF * lengths.max())]
+        first = along[np.argmax(lengths > CLEAR_DISTANCE * lengths.max())]
         rows.append(first / np.linalg.norm(first))
         along = along - np.outer(along @ rows[-1], rows[-1])
     last = np.linalg.svd(np.array(rows))[2][-1]

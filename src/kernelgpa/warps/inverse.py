@@ -26,8 +26,8 @@ from .warp import Warp
 
 NEWTON_STEPS = 50
 HALVINGS = 12
-CONVERGED = 1e-12  # distance to the target, relative to the cloud's image or to the distance of a far target
-CONVERGENCE_MARGIN = 1e3  # times CONVERGED is accepted too: the last digits may be unattainable
+NEWTON_CONVERGED = 1e-12  # distance to the target, relative to the cloud's image or to the distance of a far target
+CONVERGENCE_MARGIN = 1e3  # times NEWTON_CONVERGED is accepted too: the last digits may be unattainable
 SAME_SOLUTION = 1e-6  # solutions closer than this share of the cloud's size are one
 AMONG_LANDMARKS = 3.0  # times the median distance between neighbours: a point this near to a landmark is among them
 NEAREST_STARTS = 4  # initial estimates of either orientation
@@ -120,7 +120,7 @@ def _newton(warp: Warp, targets: Array, start: Array) -> tuple[Array, BoolArray]
     """The solutions from the given initial estimates, and whether the iteration converged to them."""
     points = start.copy()
     distance = _distance(warp, points, targets)
-    tolerance = CONVERGED * np.maximum(warp.image_size, np.linalg.norm(targets - warp.coefficients[-1], axis=1))
+    tolerance = NEWTON_CONVERGED * np.maximum(warp.image_size, np.linalg.norm(targets - warp.coefficients[-1], axis=1))
     for _ in range(NEWTON_STEPS):
         active = np.flatnonzero(distance > tolerance)
         if not len(active):
