@@ -85,6 +85,10 @@ class GPA(BaseEstimator, ABC):
     eigenvalues_: Array  # (d + 1,)
     mirrored_: list[Name]
 
+    bends = True  # whether the warps are more than rigid motions or similarities
+    robust: str | None = None
+    size_factors_: Array  # (n,)
+    spectrum_: Spectrum
     sizes_differ = False  # whether clouds of any size are sound
 
     def fit(self, points: Any, weights: Any = None) -> Self:

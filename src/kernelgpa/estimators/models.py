@@ -38,6 +38,7 @@ class RigidGPA(GPA):
     """
 
     size_factors_: Array  # (n,)
+    bends = False
 
     def __init__(self, scaling: bool = False) -> None:
         self.scaling = scaling

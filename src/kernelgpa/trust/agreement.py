@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -16,6 +16,14 @@ from ..estimators.base import GPA
 from ..typing import Array, BoolArray
 from . import metrics
 from .diagnosis import HEEDED
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Root mean square distances, one per landmark or one per cloud; NaN where nothing is counted."""
+
+    in_map: Array
+    in_sensor_frame: Array
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,26 @@ class Agreement:
         return {"apart": root_mean_square(self.apart, 1), "sensed": root_mean_square(self.sensed, 1)}
 
     @property
+    def weight_shares(self) -> Array | None:
+        return self.shares
+
+    @property
+    def inliers(self) -> BoolArray:
+        return self.visible if self.shares is None else self.visible & (self.shares > HEEDED)
+
+    @property
+    def counted(self) -> BoolArray:
+        return self.heeded
+
+    @property
+    def per_landmark(self) -> Disagreement:
+        return Disagreement(self.of_landmarks["apart"], self.of_landmarks["sensed"])
+
+    @property
+    def per_cloud(self) -> Disagreement:
+        return Disagreement(self.of_clouds["apart"], self.of_clouds["sensed"])
+
+    @property
     def _comparable(self) -> BoolArray:  # (n, m)
         return self.heeded & (self.heeded.sum(axis=0) >= 2)
 
@@ -93,7 +121,20 @@ def number(value: float) -> float | str | None:
     return float(value) if np.isfinite(value) else None if np.isnan(value) else "infinite"
 
 
-def distribution(values: Array) -> dict[str, Any]:
+json_number = number
+
+
+class Distribution(TypedDict):
+    """Statistics of an array, as JSON can hold them."""
+
+    count: int
+    median: float | str | None
+    mean: float | str | None
+    worst: float | str | None
+    at: int | None
+
+
+def distribution(values: Array) -> Any:
     """Median, mean, worst and where that is, over what is known."""
     known = values[~np.isnan(values)]
     if not len(known):
