@@ -33,7 +33,8 @@ from kernelgpa import (
 )
 from kernelgpa.io import atomic as folders
 from kernelgpa.io.npz import arrays_in, packed
-from kernelgpa.report.result_folder import About
+from kernelgpa.report import Metadata
+from kernelgpa.report.result_folder import write_result
 from kernelgpa.warps.kernels import Gaussian
 
 MODELS = [
@@ -103,19 +104,18 @@ def test_mirrored_clouds_and_landmarks_nobody_saw_are_kept(tmp_path):
 def test_a_folder_holds_everything(tmp_path):
     fitted = KernelGPA().fit(observations())
     faces = np.array([[0, 1, 2], [3, 4, 5]], dtype=np.intp)
-    out = save(
-        fitted, tmp_path / "a b" / "out", About(title="skulls", unit="mm", frame="LPS", notes=["so"], faces=faces)
-    )
+    metadata = Metadata(title="skulls", unit="mm", frame="LPS", notes=["checked by hand"], faces=faces)
+    out = save(fitted, tmp_path / "a b" / "out", metadata)
     assert sorted(path.name for path in out.iterdir()) == FILES
-    places = io.read(out / "map.csv").specimens[0]
-    assert_array_equal(places.points, fitted.map_)
-    assert places.labels[:2] == ("höhe", "1")
+    landmarks = io.read(out / "map.csv").specimens[0]
+    assert_array_equal(landmarks.points, fitted.map_)
+    assert landmarks.labels[:2] == ("höhe", "1")
     mesh = io.read(out / "map.ply")
     assert_array_equal(mesh.faces, faces)
     assert mesh.frame == "LPS"
     summary = json.loads((out / "summary.json").read_text())
     assert summary["unit"] == "mm"
-    assert summary["notes"] == ["so"]
+    assert summary["notes"] == ["checked by hand"]
     assert summary["landmarks"] == 40
     assert summary["disagreement"]["worst"] >= summary["disagreement"]["median"] > 0
     settings = tomllib.loads((out / "settings.toml").read_text())
@@ -133,21 +133,21 @@ def test_a_result_replaces_a_result_and_nothing_else(tmp_path):
     save(fitted, tmp_path / "empty")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
-    with pytest.raises(InvalidSetting, match="other things"):
+    with pytest.raises(InvalidSetting, match="not part of a result"):
         save(fitted, tmp_path / "mine")
     with pytest.raises(InvalidSetting, match="is a file"):
         save(fitted, tmp_path / "mine" / "thesis.txt")
     (out / "thesis.txt").write_text("do not touch")
-    with pytest.raises(InvalidSetting, match=r"other things than a result \(thesis.txt\)"):
+    with pytest.raises(InvalidSetting, match=r"not part of a result \(thesis.txt\)"):
         save(fitted, out)
     (tmp_path / "folders" / "model.npz").mkdir(parents=True)
-    with pytest.raises(InvalidSetting, match="other things"):
+    with pytest.raises(InvalidSetting, match="not part of a result"):
         save(fitted, tmp_path / "folders")
     with pytest.raises(FormatError, match="it is a folder; expected a result folder"):
         load(tmp_path / "folders")
     (tmp_path / "theirs").mkdir()
     np.savez(tmp_path / "theirs" / "model.npz", w=np.zeros(3))
-    with pytest.raises(InvalidSetting, match="other things"):
+    with pytest.raises(InvalidSetting, match="not part of a result"):
         save(fitted, tmp_path / "theirs")
     assert (tmp_path / "theirs" / "model.npz").exists()
 
@@ -172,8 +172,9 @@ def test_a_move_that_fails_puts_the_old_result_back(monkeypatch, tmp_path, excha
     assert isinstance(load(out), AffineGPA)
 
 
-def test_the_summary_and_the_report_have_the_same_figures(tmp_path):
-    from kernelgpa.report.data import registration_data
+def test_the_summary_and_the_report_have_the_same_statistics(tmp_path):
+    from kernelgpa.report import Assessment, PageLimits
+    from kernelgpa.report.data import page_data
 
     points = scene(n=8, m=40, noise=0.01)[0]
     points[3, 5] += 3.0
@@ -181,12 +182,23 @@ def test_the_summary_and_the_report_have_the_same_figures(tmp_path):
     with pytest.warns(KernelGPAWarning, match="mirror"):
         fitted = KernelGPA(robust="geman-mcclure").fit(points)
     out = save(fitted, tmp_path / "out")
-    told, shown = json.loads((out / "summary.json").read_text()), registration_data(fitted)["summary"]
-    for here, there in (("disagreement", "apart"), ("sensor_frame_error", "sensed")):
-        for figure in ("median", "mean", "worst"):
-            assert told[here][figure] == shown[there][figure]
-    assert told["left_out_error"]["median"] > 0
-    assert told["disagreement"]["worst"] < 0.5  # what the fit set aside does not count
+    summary = json.loads((out / "summary.json").read_text())
+    shown = page_data(Assessment.of(fitted), Metadata(), PageLimits()).summary
+    for statistic in ("median", "mean", "worst"):
+        assert summary["disagreement"][statistic] == shown.disagreement[statistic]
+        assert summary["sensor_frame_error"][statistic] == shown.sensor_error[statistic]
+    assert summary["left_out_error"]["median"] > 0
+    assert summary["disagreement"]["worst"] < 0.5  # rejected observations do not count
+
+
+def test_a_result_is_assessed_once_and_the_summary_returned_is_the_one_written(monkeypatch, tmp_path):
+    fitted = KernelGPA().fit(observations())
+    diagnose, jacobians, calls = KernelGPA.diagnose, KernelGPA.jacobians, []
+    monkeypatch.setattr(KernelGPA, "diagnose", lambda *given: calls.append("diagnosis") or diagnose(*given))
+    monkeypatch.setattr(KernelGPA, "jacobians", lambda *given: calls.append("sensor error") or jacobians(*given))
+    summary = write_result(fitted, tmp_path / "out", Metadata(unit="mm"))
+    assert sorted(calls) == ["diagnosis", "sensor error"]
+    assert (tmp_path / "out" / "summary.json").read_text() == summary.to_json() + "\n"
 
 
 def test_settings_written_from_python_run_again(tmp_path):

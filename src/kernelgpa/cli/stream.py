@@ -27,8 +27,10 @@ from ..streaming.journal import MAP, POSES, UPDATES, Journal, require_sizes
 from ..streaming.lines import STANDARD_INPUT, Line, Place, lines_of
 from ..streaming.session import Session
 from ..streaming.view import page
-from .common import Verbose, app, say
-from .register import estimator_of, modes_of
+from .app import app
+from .messages import print_message
+from .options import Verbose
+from .settings import estimator_of, modes_of
 
 STOPPED = 1  # the exit code of a run that was stopped before the end of its input
 A_SECOND = 1.0
@@ -185,12 +187,12 @@ class Run:
                 self.unsaved += 1
         except FormatError as error:
             session.before = None
-            say(f"{error}; the line is skipped")
+            print_message(f"{error}; the line is skipped")
             if not line.whole:  # perhaps still being written
                 return True
         except (InvalidObservations, MemoryError) as error:
             found = str(error) or "there is not enough memory for it"
-            say(f"{source}, line {line.number}: {found}; the line is skipped")
+            print_message(f"{source}, line {line.number}: {found}; the line is skipped")
         self.place = line.place
         if session.due:
             self._update()
@@ -210,7 +212,9 @@ class Run:
             self._show()
         if sys.stderr is not None and sys.stderr.isatty() and now >= self.spoke + A_SECOND:
             self.spoke = now
-            say(f"frame {told.line['frame']}: {told.line['clouds']} clouds, {told.line['landmarks']} landmarks")
+            print_message(
+                f"frame {told.line['frame']}: {told.line['clouds']} clouds, {told.line['landmarks']} landmarks"
+            )
 
     def _show(self, ended: bool = False) -> None:
         if self.view is not None and self.line:
