@@ -163,7 +163,7 @@ def test_what_cannot_be_is_named():
     mirrored = arrays["rotations_"].copy()
     mirrored[0, :, 0] *= -1
     for changes, found in (
-        (first("scales_", np.nan), "scales_ holds nan"),
+        (first("gauge_scales", np.nan), "gauge_scales holds nan"),
         (first("warp_rank", 10**9), "warp_rank holds 1000000000, and must lie between 1 and 3"),
         (headed(clouds=[["a"], "b", "c", "d"]), "clouds has the name"),
         (headed(landmarks=["a"] * 16), "landmarks has a name twice"),
@@ -183,8 +183,8 @@ def test_what_cannot_be_is_named():
         ),
         ({"spectrum_values": arrays["spectrum_values"][:1]}, "the spectrum has 1 values"),
         ({"spectrum_vectors": arrays["spectrum_vectors"][1:]}, "spectrum_vectors has shape"),
-        (first("map_", np.nan), "map_ has no place for a landmark that was seen"),
-        ({"map_": np.ones_like(arrays["map_"])}, "all landmarks of map_ are in one place"),
+        (first("map_", np.nan), "map_ has no position for a landmark that was seen"),
+        ({"map_": np.ones_like(arrays["map_"])}, "all landmarks of map_ coincide"),
         (first("cloud_sizes", 5), "its sizes add up to"),
         (first("kernel_sizes", 1), "its sizes add up to"),
         (first("part", 1), "part is not in ascending order"),

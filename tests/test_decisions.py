@@ -50,7 +50,7 @@ def decisions(model, points, names):
         tuple(sorted((cloud.name, cloud.frame.rank) for cloud in gpa.observations_.clouds)),
         int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0])),
         None if spectrum is None else (spectrum.dimension, spectrum.uniqueness, len(spectrum.values)),
-        gpa.gauge_.ending,
+        gpa.gauge_.termination,
         bool(np.all(np.linalg.det(gpa.rotations_) > 0)),
     )
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from conftest import random_rotation, scene
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAWarning, NotFitted, RigidGPA, uncertainty
 from kernelgpa.errors import InvalidSetting
-from kernelgpa.gauge.rotations import nearest, rotation_vector
+from kernelgpa.gauge.rotations import nearest_rotation, rotation_vector
 from kernelgpa.simulate import exchanged
 from kernelgpa.trust.metrics import mean_of_others
 from kernelgpa.trust.selection import cross_validate
@@ -218,7 +218,7 @@ def test_covariances_of_map_and_poses_are_those_of_many_runs(dimension):
         known = uncertainty(cross_validate(model, points, folds=5))
         gpa = known.validation.fitted
         centre = gpa.map_.mean(axis=0) - reference.map_.mean(axis=0)
-        turn = nearest((reference.map_ - reference.map_.mean(axis=0)).T @ (gpa.map_ - gpa.map_.mean(axis=0)))
+        turn = nearest_rotation((reference.map_ - reference.map_.mean(axis=0)).T @ (gpa.map_ - gpa.map_.mean(axis=0)))
         maps.append((gpa.map_ - centre) @ turn.T - reference.map_)
         turns.append(rotation_vector(turn @ gpa.rotations_[2] @ reference.rotations_[2].T))
         moves.append(turn @ gpa.translations_[2] - reference.translations_[2])

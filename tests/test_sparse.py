@@ -17,7 +17,8 @@ from kernelgpa._numerics.sparse import count_within, distances_within, factorise
 from kernelgpa.observations.collection import as_observations
 from kernelgpa.spectrum.forecast import SPARSE
 from kernelgpa.spectrum.matrix_free import MatrixFreeCost
-from kernelgpa.spectrum.operators import total_cost
+from kernelgpa.spectrum.operator import DiagonalPlusLowRank
+from kernelgpa.spectrum.total import total_cost
 from kernelgpa.warps import KernelFamily, kernels, reduce
 from kernelgpa.warps.exact import DenseCloud, SparseCloud
 from kernelgpa.warps.kernels import Wendland, gram, gram_gradient, gram_sum
@@ -126,7 +127,7 @@ def test_a_sparse_fit_is_the_dense_fit(make_sparse, modes, hidden, robust):
     expected = dense.map_, dense.residuals_, dense.spectrum_.values, dense.rotations_
     make_sparse()
     sparse = KernelGPA(kernel="wendland", bandwidth=0.5, modes=modes, robust=robust).fit(data)
-    assert sparse.spectrum_.solver == "sparse kernels: LOBPCG"
+    assert sparse.spectrum_.solver == "matrix-free: LOBPCG"
     # eigenvectors by LOBPCG are good to the root of its residual at best; the faithful map does not go through them
     allowed = 1e-8 if modes == "auto" else 1e-5
     for one, other in zip(
@@ -167,7 +168,7 @@ def test_many_landmarks_and_little_support_take_the_sparse_path(rng):
     assert forecast(3, 2500, neighbours=near).path == SPARSE
     assert forecast(3, 2500, neighbours=near).memory < forecast(3, 2500).memory
     assert isinstance(model.fit(data).reduced_cloud(0), SparseCloud)
-    assert model.spectrum_.solver == "sparse kernels: LOBPCG"
+    assert model.spectrum_.solver == "matrix-free: LOBPCG"
     assert KernelFamily(Wendland(), 0.5, 0.1).neighbours(as_observations(data).clouds[0]) is None
 
 
@@ -181,15 +182,15 @@ def test_the_form_of_sparse_clouds_is_their_sum(rng, make_sparse):
     for cloud in reduced:
         whole[np.ix_(cloud.seen, cloud.seen)] += cloud.cost_matrix()
     assert_allclose(cost.apply(np.eye(50)), whole, rtol=0, atol=1e-12)
-    assert cost.total == pytest.approx(np.trace(whole), rel=1e-12)
+    assert cost.trace == pytest.approx(np.trace(whole), rel=1e-12)
     factors = rng.uniform(0.5, 2, 50)
     scaled = cost.rescaled(factors)
     assert_allclose(scaled.apply(np.eye(50)), factors[:, None] * whole * factors, rtol=0, atol=1e-12)
-    assert scaled.total == pytest.approx(factors**2 @ np.diag(whole), rel=1e-12)
+    assert scaled.trace == pytest.approx(factors**2 @ np.diag(whole), rel=1e-12)
     columns, lifted = 0.1 * rng.standard_normal((50, 2)), np.full(50, 0.2)
     system = 3 * whole + 2 * np.eye(50) - columns @ columns.T + np.outer(lifted, lifted)
     right = rng.standard_normal((50, 4))
-    solve = cost.inverse(3.0, np.full(50, 2.0), columns, lifted)
+    solve = cost.solver(3.0, DiagonalPlusLowRank(np.full(50, 2.0), columns, lifted))
     assert_allclose(system @ solve(right), right, rtol=0, atol=1e-9)
 
 

@@ -9,18 +9,20 @@ from hypothesis import strategies as st
 from numpy.linalg import eigh, norm
 from numpy.testing import assert_allclose, assert_array_equal
 
-import kernelgpa.spectrum.eigenpairs
-import kernelgpa.spectrum.operators
 from conftest import random_rotation, scene
 from kernelgpa import InvalidObservations, NumericalFailure, Observations
 from kernelgpa.gauge.baselines import factorisation
-from kernelgpa.spectrum.eigenpairs import RESIDUAL, Spectrum, Uniqueness, bottom_eigenpairs, metric_of
-from kernelgpa.spectrum.operators import Block, DenseCost, LowRankCost, total_cost
+from kernelgpa.spectrum.dense import DenseCost
+from kernelgpa.spectrum.eigenpairs import Metric, Spectrum, Uniqueness, bottom_eigenpairs
+from kernelgpa.spectrum.krylov import RESIDUAL
+from kernelgpa.spectrum.low_rank import Block, Features, LowRankCost
+from kernelgpa.spectrum.operator import DiagonalPlusLowRank, OperatorLimits
+from kernelgpa.spectrum.total import total_cost
 from kernelgpa.warps import AffineFamily, KernelFamily, LowRankFactor, ThinPlateFamily, reduce
 from kernelgpa.warps.kernels import Gaussian, Wendland
 
 EPS = np.finfo(float).eps
-LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Krylov", "thin: Woodbury and Krylov"
+LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Krylov", "low-rank: Woodbury and Krylov"
 SOLVERS = [LAPACK, CHOLESKY, WOODBURY]
 
 THIN = {
@@ -33,22 +35,21 @@ FAMILIES = {**THIN, **EXACT}
 PAIRS = [(name, solver) for name in FAMILIES for solver in SOLVERS if name in THIN or solver != WOODBURY]
 
 
-@pytest.fixture
-def solve_with(monkeypatch):
-    """smallest(), made to use the given solver on small problems too."""
-
-    def solve(clouds, m, dimension, modes, solver, *metric):
-        form_limit, solver_limit = {LAPACK: (10**6, 10**6), CHOLESKY: (10**6, 0), WOODBURY: (0, 0)}[solver]
-        monkeypatch.setattr(kernelgpa.spectrum.operators, "SMALL", form_limit)
-        monkeypatch.setattr(kernelgpa.spectrum.eigenpairs, "SMALL", solver_limit)
-        spectrum = bottom_eigenpairs(total_cost(clouds, m), dimension, modes, *metric)
-        assert spectrum.solver == solver
-        return spectrum
-
-    return solve
+LIMITS = {
+    LAPACK: OperatorLimits(dense=10**6, direct=10**6),
+    CHOLESKY: OperatorLimits(dense=10**6, direct=0),
+    WOODBURY: OperatorLimits(dense=0, direct=0),
+}
 
 
-def total_form(clouds, m):
+def solve_with(clouds, m, dimension, modes, solver, metric=None):
+    """The bottom eigenpairs by the given solver, on small problems too."""
+    spectrum = bottom_eigenpairs(total_cost(clouds, m, LIMITS[solver]), dimension, modes, metric)
+    assert spectrum.solver == solver
+    return spectrum
+
+
+def total_matrix(clouds, m):
     Q = np.zeros((m, m))
     for cloud in clouds:
         Q[np.ix_(cloud.seen, cloud.seen)] += cloud.cost_matrix()
@@ -119,16 +120,16 @@ def _rest(values, m):
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
 @pytest.mark.parametrize("hidden", [0.0, 0.4])
-def test_every_solver_finds_the_bottom_of_the_spectrum(name, solver, hidden, dimension, solve_with):
+def test_every_solver_finds_the_bottom_of_the_spectrum(name, solver, hidden, dimension):
     m, modes = 120, 12
     clouds = reduced(FAMILIES[name], scene(n=4, m=m, d=dimension, hidden=hidden, bend=0.1)[0])
     spectrum = solve_with(clouds, m, dimension, modes, solver)
     assert spectrum.dimension == dimension
-    assert_bottom(spectrum, total_form(clouds, m), modes)
+    assert_bottom(spectrum, total_matrix(clouds, m), modes)
 
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
-def test_the_same_input_twice_gives_the_same_bits(name, solver, solve_with):
+def test_the_same_input_twice_gives_the_same_bits(name, solver):
     points = scene(n=4, m=120)[0]
     first, second = (solve_with(reduced(FAMILIES[name], points), 120, 3, 8, solver) for _ in range(2))
     assert_array_equal(first.values, second.values)
@@ -139,7 +140,7 @@ def test_the_same_input_twice_gives_the_same_bits(name, solver, solve_with):
 def test_small_problems_are_solved_for_any_number_of_modes(seed, n, d, modes):
     m = 30
     clouds = reduced(EXACT["gaussian"], scene(n=n, m=m, d=d, seed=seed)[0])
-    assert_bottom(bottom_eigenpairs(total_cost(clouds, m), d, modes), total_form(clouds, m), modes)
+    assert_bottom(bottom_eigenpairs(total_cost(clouds, m), d, modes), total_matrix(clouds, m), modes)
 
 
 @given(seed=st.integers(0, 1000))
@@ -159,7 +160,7 @@ def test_all_eigenvalues_can_be_asked_for():
     m = 20
     clouds = reduced(AffineFamily(), scene(n=3, m=m, hidden=0.0)[0])
     spectrum = bottom_eigenpairs(total_cost(clouds, m), 3, m - 2)
-    assert_bottom(spectrum, total_form(clouds, m), m - 2)
+    assert_bottom(spectrum, total_matrix(clouds, m), m - 2)
 
 
 # -- in the metric of the weights --
@@ -172,15 +173,16 @@ def weighted_scene(n, m, d, hidden):
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
 @pytest.mark.parametrize("hidden", [0.0, 0.4])
-def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension, solve_with):
+def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension):
     """Q x = lambda D x  with D the mean weight of each landmark."""
     m, modes = 120, 12
     observations = weighted_scene(4, m, dimension, hidden)
     clouds = [reduce(FAMILIES[name], cloud) for cloud in observations.clouds]
-    density, top, _ = metric_of(observations.stacked)
+    metric = Metric.of_clouds(observations.stacked)
+    density, top = metric.density, metric.bound
     assert_allclose(density, observations.weights.sum(axis=0) / observations.counts, rtol=10 * EPS)
-    spectrum = solve_with(clouds, m, dimension, modes, solver, density, top)
-    Q, X, root = total_form(clouds, m), spectrum.vectors, np.sqrt(density)
+    spectrum = solve_with(clouds, m, dimension, modes, solver, metric)
+    Q, X, root = total_matrix(clouds, m), spectrum.vectors, np.sqrt(density)
     S = Q / root[:, None] / root
     assert np.linalg.eigvalsh(S)[-1] <= top * (1 + 100 * EPS)
     rounding = 100 * EPS * top
@@ -193,14 +195,14 @@ def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension,
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_constants_stay_out_where_all_eigenvalues_are_as_large_as_they_can_be(solver, dimension, solve_with):
+def test_the_constants_stay_out_where_all_eigenvalues_are_as_large_as_they_can_be(solver, dimension):
     """Beyond the affine functions of two clouds that both saw everything every eigenvalue is 2, the bound."""
     m, modes = 120, 20
     observations = Observations.from_array(scene(n=2, m=m, d=dimension, hidden=0.0, bend=0.1)[0])
     clouds = [reduce(AffineFamily(), cloud) for cloud in observations.clouds]
-    spectrum = solve_with(clouds, m, dimension, modes, solver, *metric_of(observations.stacked))
+    spectrum = solve_with(clouds, m, dimension, modes, solver, Metric.of_clouds(observations.stacked))
     assert spectrum.values[-1] == pytest.approx(2, abs=100 * EPS)
-    assert_bottom(spectrum, total_form(clouds, m), modes)
+    assert_bottom(spectrum, total_matrix(clouds, m), modes)
 
 
 def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
@@ -211,7 +213,7 @@ def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
     spectra = []
     for some in (observations, without):
         cost = total_cost([reduce(AffineFamily(), cloud) for cloud in some.clouds], len(some.landmarks))
-        spectra.append(bottom_eigenpairs(cost, 3, 3, *metric_of(some.stacked)))
+        spectra.append(bottom_eigenpairs(cost, 3, 3, Metric.of_clouds(some.stacked)))
     # the faint landmarks move the rest by their share of the weight
     assert_allclose(spectra[0].values, spectra[1].values, rtol=0, atol=1e-9 * 40)
     overlap = np.abs(spectra[0].vectors[5:].T @ spectra[1].vectors)
@@ -248,14 +250,14 @@ def test_one_dense_cloud_makes_all_dense():
     clouds = [*reduced(AffineFamily(), points[:2]), *reduced(EXACT["gaussian"], points[1:])]
     spectrum = bottom_eigenpairs(total_cost(clouds, 420), 3, 3)
     assert spectrum.solver == CHOLESKY
-    assert_bottom(spectrum, total_form(clouds, 420), 3)
+    assert_bottom(spectrum, total_matrix(clouds, 420), 3)
 
 
 # -- repeated eigenvalues --
 
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
-def test_exact_copies_leave_d_zeros_and_all_are_found(name, solver, dimension, solve_with):
+def test_exact_copies_leave_d_zeros_and_all_are_found(name, solver, dimension):
     m, modes = 120, 9
     points = scene(n=4, m=m, d=dimension, hidden=0.0, bend=0.0)[0]
     clouds = reduced(FAMILIES[name], points)
@@ -263,7 +265,7 @@ def test_exact_copies_leave_d_zeros_and_all_are_found(name, solver, dimension, s
     assert_allclose(spectrum.values[:dimension], 0, rtol=0, atol=spectrum.rounding)
     assert spectrum.values[dimension] > 1e3 * spectrum.rounding
     assert spectrum.uniqueness is Uniqueness.UNIQUE
-    assert_bottom(spectrum, total_form(clouds, m), modes)
+    assert_bottom(spectrum, total_matrix(clouds, m), modes)
     # the zeros are the affine functions of any one cloud
     centred = points[0] - points[0].mean(axis=0)
     inside = spectrum.vectors[:, :dimension]
@@ -284,7 +286,7 @@ REPEATED = {
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", REPEATED)
 @pytest.mark.parametrize("modes", [3, 4, 7])
-def test_every_direction_of_a_repeated_eigenvalue_is_found(name, modes, solver, solve_with):
+def test_every_direction_of_a_repeated_eigenvalue_is_found(name, modes, solver):
     cloud = Made(REPEATED[name], thin=solver == WOODBURY)
     spectrum = solve_with([cloud], 160, 3, modes, solver)
     assert_allclose(spectrum.values, np.sort(cloud.values)[1 : modes + 2], rtol=0, atol=10 * EPS * spectrum.top)
@@ -293,14 +295,14 @@ def test_every_direction_of_a_repeated_eigenvalue_is_found(name, modes, solver, 
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
 @pytest.mark.parametrize("modes", [3, 8, 20])
-def test_the_symmetries_of_a_lattice_are_all_found(name, solver, modes, solve_with):
+def test_the_symmetries_of_a_lattice_are_all_found(name, solver, modes):
     """Copies of a cube of points: eigenvalues come in twos and threes, most of them crowded."""
     ticks = np.arange(5.0)
     lattice = np.stack(np.meshgrid(ticks, ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 3)
     rng = np.random.default_rng(0)
     clouds = reduced(FAMILIES[name], np.stack([lattice @ random_rotation(3, rng).T for _ in range(3)]))
     spectrum = solve_with(clouds, 125, 3, modes, solver)
-    assert_bottom(spectrum, total_form(clouds, 125), modes)
+    assert_bottom(spectrum, total_matrix(clouds, 125), modes)
 
 
 # -- the gap --
@@ -332,7 +334,7 @@ def test_a_map_without_a_gap_says_why():
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_coinciding_eigenvalues_d_and_d_plus_1_have_no_gap(solver, solve_with):
+def test_coinciding_eigenvalues_d_and_d_plus_1_have_no_gap(solver):
     thin = solver == WOODBURY
     assert solve_with([Made([0.1, 0.2, 0.3, 0.3], thin=thin)], 160, 3, 3, solver).uniqueness is Uniqueness.NO_GAP
     assert solve_with([Made([0.1, 0.2, 0.3, 0.31], thin=thin)], 160, 3, 3, solver).uniqueness is Uniqueness.UNIQUE
@@ -340,8 +342,8 @@ def test_coinciding_eigenvalues_d_and_d_plus_1_have_no_gap(solver, solve_with):
 
 def test_the_total_is_the_trace():
     clouds = reduced(AffineFamily(), scene(n=4, m=120)[0])
-    Q = total_form(clouds, 120)
-    assert total_cost(clouds, 120).total == pytest.approx(np.trace(Q), rel=100 * EPS)
+    Q = total_matrix(clouds, 120)
+    assert total_cost(clouds, 120).trace == pytest.approx(np.trace(Q), rel=100 * EPS)
     assert bottom_eigenpairs(total_cost(clouds, 120), 3, 3).top == pytest.approx(np.trace(Q), rel=100 * EPS)
 
 
@@ -359,16 +361,16 @@ def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale,
     cost = (
         DenseCost(Q)
         if kind is DenseCost
-        else LowRankCost(weights, (Block(np.arange(len(basis)), weights, basis),), np.ones(len(basis)))
+        else LowRankCost(Features(weights, (Block(np.arange(len(basis)), weights, basis),)))
     )
     x = rng.standard_normal((m, 4))
     assert cost.landmarks == m
-    assert cost.total == pytest.approx(np.trace(Q), rel=100 * EPS)
+    assert cost.trace == pytest.approx(np.trace(Q), rel=100 * EPS)
     assert_allclose(cost.apply(x), Q @ x, rtol=0, atol=100 * EPS * norm(x))
     assert_allclose(cost.apply(x[:, 0]), Q @ x[:, 0], rtol=0, atol=100 * EPS * norm(x))
     diagonal, columns = rng.uniform(0.1, 1, m), 0.1 * rng.standard_normal((m, extra)) / np.sqrt(m)
     S = scale * Q + np.diag(diagonal) - columns @ columns.T + lift
-    solve = cost.inverse(scale, diagonal, columns, np.full(cost.landmarks, np.sqrt(lift)))
+    solve = cost.solver(scale, DiagonalPlusLowRank(diagonal, columns, np.full(cost.landmarks, np.sqrt(lift))))
     tolerance = 100 * EPS * np.linalg.cond(S) * norm(np.linalg.inv(S), 2) * norm(x)
     assert_allclose(solve(x), np.linalg.inv(S) @ x, rtol=0, atol=tolerance)
     factors = rng.uniform(0.5, 2, m)
@@ -378,18 +380,17 @@ def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale,
 
 
 @pytest.mark.parametrize("name", THIN)
-def test_thin_and_dense_accumulate_the_same(name, monkeypatch):
+def test_thin_and_dense_accumulate_the_same(name):
     clouds = reduced(THIN[name], scene(n=4, m=120)[0])
     dense = total_cost(clouds, 120)
-    monkeypatch.setattr(kernelgpa.spectrum.operators, "SMALL", 0)
-    thin = total_cost(clouds, 120)
+    thin = total_cost(clouds, 120, OperatorLimits(dense=0))
     assert isinstance(dense, DenseCost)
     assert isinstance(thin, LowRankCost)
     assert_allclose(thin.apply(np.eye(120)), dense.matrix, rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
-    assert_allclose(dense.matrix, total_form(clouds, 120), rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
+    assert_allclose(dense.matrix, total_matrix(clouds, 120), rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
 
 
-def test_a_form_that_is_not_positive_is_refused(solve_with):
+def test_a_form_that_is_not_positive_is_refused():
     cloud = Made([-0.1, 0.2, 0.3, 0.4])
     with pytest.raises(NumericalFailure, match="raise smoothing"):
         solve_with([cloud], 160, 3, 3, CHOLESKY)

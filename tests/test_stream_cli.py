@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 from conftest import run
 from kernelgpa import KernelGPA, StreamingGPA, io, simulate
 from kernelgpa.errors import FormatError
-from kernelgpa.gauge.rotations import nearest
+from kernelgpa.gauge.rotations import nearest_rotation
 from kernelgpa.io.npz import arrays_in, packed
 from kernelgpa.observations.arrays import finite_rows
 from kernelgpa.observations.cloud import Cloud
@@ -74,7 +74,7 @@ def assert_same_shape(found, expected, tolerance=1e-8):
     assert found.keys() == expected.keys()
     here, there = (np.array([places[name] for name in expected]) for places in (found, expected))
     here, there = here - here.mean(axis=0), there - there.mean(axis=0)
-    assert_allclose(here @ nearest(there.T @ here).T, there, rtol=0, atol=tolerance * np.abs(there).max())
+    assert_allclose(here @ nearest_rotation(there.T @ here).T, there, rtol=0, atol=tolerance * np.abs(there).max())
 
 
 def assert_same_folder(found, expected):

@@ -29,7 +29,7 @@ from kernelgpa import (
     WeaklyConnected,
     simulate,
 )
-from kernelgpa.gauge.rotations import nearest
+from kernelgpa.gauge.rotations import nearest_rotation
 from kernelgpa.spectrum.running_sum import RunningSum
 from kernelgpa.streaming import memory
 from kernelgpa.warps import KernelFamily
@@ -51,7 +51,7 @@ def rigidly_apart(a, b):
     assert (np.isnan(a) == np.isnan(b)).all()
     known = np.isfinite(a).all(axis=1)
     here, there = a[known].mean(axis=0), b[known].mean(axis=0)
-    turn = nearest((b[known] - there).T @ (a[known] - here))
+    turn = nearest_rotation((b[known] - there).T @ (a[known] - here))
     return np.abs((a[known] - here) @ turn.T + there - b[known]).max() / np.abs(b[known] - there).max()
 
 
@@ -298,7 +298,7 @@ def test_the_frame_does_not_jump():
         if before is not None:
             common = sorted(set(before) & set(after))
             new, old = (np.array([which[name] for name in common]) for which in (after, before))
-            turn = nearest((old - old.mean(0)).T @ (new - new.mean(0)))
+            turn = nearest_rotation((old - old.mean(0)).T @ (new - new.mean(0)))
             change = np.sqrt(np.mean(np.sum(((new - new.mean(0)) @ turn.T + old.mean(0) - old) ** 2, axis=1)))
             assert moved == pytest.approx(change, rel=1e-4, abs=1e-9)
         before = after

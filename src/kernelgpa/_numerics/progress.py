@@ -6,7 +6,7 @@ inside work shows the outer bar only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock, Timer
 from typing import TypeVar
@@ -47,7 +47,7 @@ def progress(title: str, total: int, console: Console | None = None) -> Iterator
         _shown.release()
 
 
-def with_progress(items: Iterable[Item], title: str, total: int) -> Iterator[Item]:
+def with_progress(items: Iterable[Item], title: str, total: int) -> Generator[Item, None, None]:
     """The items, with a step for each."""
     with progress(title, total) as step:
         for item in items:

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import plotting, simulate
+from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
-from ..estimators.models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..io.atomic import require_writable, require_writable_file, write_bytes
 from ..io.base import Contents, Specimen, counted
 from ..io.files import fitted_to, suffix_of, write

@@ -5,6 +5,7 @@ Out:  a fitted estimator: map, poses, warps, residuals.
 ``fit`` calls the other packages in the order of the algorithm: screen, reduce, sum, spectrum, gauge, reweight.
 """
 
-from .models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from .models import TPSGPA, AffineGPA, KernelGPA
+from .rigid import RigidGPA
 
 __all__ = ["TPSGPA", "AffineGPA", "KernelGPA", "RigidGPA"]

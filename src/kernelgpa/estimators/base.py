@@ -1,11 +1,11 @@
-"""What every registration delivers, and how its warps are used."""
+"""What every registration offers: ``fit``, the fitted attributes, and the use of the warps."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,130 +14,226 @@ from sklearn.base import BaseEstimator
 from .._numerics.threads import limit_threads, one_blas_thread
 from ..errors import InvalidObservations, InvalidSetting, NotFitted, warn
 from ..gauge.faithful import Faithful
-from ..gauge.poses import pose_onto
 from ..gauge.principal_axes import Gauge
-from ..gauge.rotations import Ending
+from ..observations import Observations, as_observations
 from ..observations.arrays import masked_as_nan
-from ..observations.collection import Observations, as_observations
 from ..spectrum.eigenpairs import Spectrum
-from ..spectrum.operators import CostOperator
-from ..trust.diagnosis import Finding, diagnose
 from ..typing import Array, IndexArray, Name
-from ..warps import Family, PreparedCloud, ReducedCloud, Warp
+from ..warps import Family, PreparedCloud, Warp
 from ..warps.inverse import inverse
+from .left_out import FoldSolver
+from .registration import Registration
 from .screening import Problem, screen
 
-
-@dataclass(frozen=True)
-class Solution:
-    """The map and poses of the clouds that took part, and where they come from."""
-
-    gauge: Gauge
-    spectrum: Spectrum | None = None  # None: rigid
-    faithful: Faithful | None = None  # None: not the faithful map
-    factors: Array | None = None  # (n,) sizes; None: all 1
+if TYPE_CHECKING:
+    from ..trust.diagnosis import Finding, SuspiciousObservation
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What the clouds compute once for all values of smoothing and all weights."""
+class PreparedClouds:
+    """What the clouds compute once for all values of ``smoothing`` and all weights."""
 
-    family: Family | None  # None for rigid warps
-    clouds: Sequence[PreparedCloud]
-
-
-@dataclass(frozen=True)
-class Work:
-    """What the last solve of a fit was made of, ready to be solved again without some landmarks."""
-
-    core: Observations  # the clouds and landmarks that took part, with their last weights
-    reduced: Sequence[ReducedCloud]  # one a cloud; nothing for rigid warps
-    cost: CostOperator  # their sum
+    family: Family
+    clouds: Sequence[PreparedCloud]  # (n,)
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """What a solve without some landmarks makes of them: n clouds, k landmarks left out."""
+class FittedAttributes:
+    """The fitted attributes of every registration, read from one record."""
 
-    map: Array  # (m, d) of the landmarks kept, NaN for those left out
-    points: Array  # (n, k, d) where the warps take what was left out, NaN where unseen
-    jacobians: Array  # (n, k, d, d) of the warps there
-    spreads: Array  # (n, k) variance expected of them, in units of a cloud's noise variance; NaN for rigid warps
+    registration_: Registration
 
-    @classmethod
-    def empty(cls, places: Array, clouds: int, left_out: int) -> Prediction:
-        d = places.shape[1]
-        shape = (clouds, left_out)
-        return cls(places, *(np.full((*shape, *more), np.nan) for more in ((d,), (d, d), ())))
+    @property
+    def _fitted(self) -> Registration:
+        try:
+            return self.__dict__["registration_"]
+        except KeyError:
+            raise NotFitted(f"this {type(self).__name__} is not fitted; call fit(points) first") from None
+
+    @property
+    def problem_(self) -> Problem:
+        return self._fitted.problem
+
+    @property
+    def observations_(self) -> Observations:
+        return self._fitted.problem.observations
+
+    @property
+    def gauge_(self) -> Gauge:
+        return self._fitted.gauge
+
+    @property
+    def spectrum_(self) -> Spectrum:
+        return self._fitted.spectrum
+
+    @property
+    def faithful_(self) -> Faithful | None:
+        return self._fitted.faithful
+
+    @property
+    def family_(self) -> Family:
+        return self._fitted.family
+
+    @property
+    def smoothing_(self) -> float:
+        return self._fitted.smoothing
+
+    @property
+    def warps_(self) -> list[Warp]:
+        return self._fitted.warps
+
+    @property
+    def map_(self) -> Array:  # (m, d)
+        return self._fitted.map
+
+    @property
+    def scales_(self) -> Array:  # (d,)
+        return self._fitted.gauge.scales
+
+    @property
+    def rotations_(self) -> Array:  # (n, d, d)
+        return self._fitted.rotations
+
+    @property
+    def translations_(self) -> Array:  # (n, d)
+        return self._fitted.translations
+
+    @property
+    def size_factors_(self) -> Array:  # (n,)
+        return self._fitted.size_factors
+
+    @property
+    def eigenvalues_(self) -> Array:  # (d + 1,)
+        return self._fitted.eigenvalues
+
+    @property
+    def mirrored_(self) -> list[Name]:
+        return [self.observations_.names[t] for t in self._fitted.problem.mirrored]
+
+    @property
+    def shared_landmarks_(self) -> IndexArray:
+        return self._fitted.problem.landmarks
+
+    @property
+    def weights_(self) -> Array:  # (n, m)
+        return self._fitted.statistics.weights
+
+    @property
+    def residuals_(self) -> Array:  # (n, m)
+        return self._fitted.statistics.residuals
+
+    @property
+    def standardised_residuals_(self) -> Array:  # (n, m)
+        return self._fitted.statistics.standardised_residuals
+
+    @property
+    def inducing_errors_(self) -> Array:  # (n,)
+        return self._fitted.statistics.inducing_errors
 
 
-class GPA(BaseEstimator, ABC):
-    """What every registration delivers, and how its warps are used."""
+class GPA(FittedAttributes, BaseEstimator, ABC):
+    """What every registration offers: ``fit``, the fitted attributes, and the use of the warps."""
 
-    problem_: Problem
-    observations_: Observations
-    gauge_: Gauge
-    warps_: list[Warp]
-    map_: Array  # (m, d)
-    scales_: Array  # (d,)
-    rotations_: Array  # (n, d, d)
-    translations_: Array  # (n, d)
-    eigenvalues_: Array  # (d + 1,)
-    mirrored_: list[Name]
-
-    bends = True  # whether the warps are more than rigid motions or similarities
-    robust: str | None = None
-    size_factors_: Array  # (n,)
-    spectrum_: Spectrum
-    sizes_differ = False  # whether clouds of any size are sound
+    bends: ClassVar[bool] = True  # whether the warps are more than rigid motions or similarities
+    sizes_differ = False  # whether clouds of any size are expected
+    modes: str | int
+    robust: str | None
+    n_jobs: int | None
 
     def fit(self, points: Any, weights: Any = None) -> Self:
-        """Register the clouds: (n, m, d) with NaN, a list of (points, ids), or Observations.
+        """Register the clouds.
 
-        weights : one number a landmark (m,) or an observation (n, m); 0 means not seen.  A known standard
-            deviation s is the weight 1 / s^2, up to a common factor that ``smoothing`` answers to.
+        Parameters
+        ----------
+        points : array (n, m, d) with NaN for unseen landmarks, list of (points, ids) pairs, or Observations
+        weights : array (m,) or (n, m), optional
+            One weight per landmark or per observation; 0 means not seen.  An observation of known standard deviation s
+            has the weight 1 / s^2, up to a common factor that ``smoothing`` is relative to.
+
+        Returns
+        -------
+        self
         """
         self.check_settings()
-        observations = as_observations(points, weights)
-        with one_blas_thread(), limit_threads(getattr(self, "n_jobs", None)):
-            problem = screen(observations, self.sizes_differ)
-            self.fit_problem(problem, self.prepare(problem))
+        with one_blas_thread(), limit_threads(self.n_jobs):
+            problem = screen(as_observations(points, weights), self.sizes_differ)  # who takes part; initial estimate
+            self.fit_problem(problem)
         return self
 
     @abstractmethod
+    def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> FoldSolver:
+        """Register the clouds of a screened problem; returned is what solves it again without some landmarks."""
+
+    @abstractmethod
     def check_settings(self) -> None:
-        """An error unless every setting has a value that the method is defined for."""
+        """Raise an error unless every setting has a value that the method is defined for."""
+
+    def prepare(self, problem: Problem) -> PreparedClouds | None:
+        """What the clouds compute once for all values of ``smoothing`` and all weights; None if nothing."""
+        return None
 
     def transform(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k, d)
-        """Points of one cloud (index or name), landmarks or not, taken into the map."""
+        """Take points of one cloud (given by index or name), landmarks or not, into the map."""
         return self._warp_of(cloud)(points)
 
     def inverse_transform(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k, d)
-        """Points of the map taken back into one cloud; NaN, with a warning, where there is no one answer."""
+        """Take points of the map back into one cloud; NaN, with a warning, if there is no unique answer."""
         warp = self._warp_of(cloud)
         targets = warp.checked(points)
         found = inverse(warp, targets)
-        lost = int(np.sum(np.isnan(found).any(axis=1) & np.isfinite(targets).all(axis=1)))
-        if lost:
+        unanswered = int(np.sum(np.isnan(found).any(axis=1) & np.isfinite(targets).all(axis=1)))
+        if unanswered:
             warn(
-                f"cloud {cloud!r}: {lost} of {len(found)} points cannot be taken back, because the warp folds or does "
-                "not reach them; they are NaN"
+                f"cloud {cloud!r}: {unanswered} of {len(found)} points cannot be taken back, because the warp folds or "
+                "does not reach them; they are NaN"
             )
         return found
 
     def transform_clouds(self, points: npt.ArrayLike) -> Array:  # (n, k, d) -> (n, k, d)
-        """The same k points as each cloud has them, all taken into the map; NaN stays NaN."""
-        return np.stack([warp(one) for warp, one in self._each(points)])
+        """Take the same k points, as each cloud has them, into the map; NaN stays NaN."""
+        return np.stack([warp(one) for warp, one in self._with_warps(points)])
 
     def jacobians(self, points: npt.ArrayLike) -> Array:  # (n, k, d) -> (n, k, d, d)
         """The Jacobian of each cloud's warp at its own points, as :func:`metrics.sensor_error` takes them.
 
-        A cloud that is a sheet says nothing of how space stretches across it: there they go on like a rotation.
+        A cloud that is a sheet does not determine how space stretches across it: there the Jacobians continue like a
+        rotation.
         """
-        return np.stack([warp.sensor_jacobian(one) for warp, one in self._each(points)])
+        return np.stack([warp.sensor_jacobian(one) for warp, one in self._with_warps(points)])
 
-    def _each(self, points: npt.ArrayLike) -> list[tuple[Warp, Array]]:
+    def diagnose(self, points: npt.ArrayLike | None = None, cloud: Name | None = None) -> list[Finding]:
+        """What may be wrong with the registration, most severe first.
+
+        With ``points`` of a ``cloud``, also whether they lie too far from its landmarks to be warped.
+        """
+        from ..trust.diagnosis import diagnose
+
         self._require_fitted()
+        if (points is None) != (cloud is None):
+            raise InvalidSetting("diagnose takes points together with the cloud they belong to; one of them is missing")
+        return diagnose(self, points, cloud)
+
+    def suspicious_observations(self, count: int | None = None) -> list[SuspiciousObservation]:
+        """Observations by leave-one-out residual, largest first; an empty list for rigid registrations."""
+        from ..trust.diagnosis import suspicious_observations
+
+        self._require_fitted()
+        return suspicious_observations(self, count)
+
+    def suspicious_landmarks(self) -> list[tuple[Name, float]]:
+        """Landmarks by their median leave-one-out residual over the clouds, largest first."""
+        from ..trust.diagnosis import suspicious_landmarks
+
+        self._require_fitted()
+        return suspicious_landmarks(self)
+
+    def _store(self, registration: Registration) -> None:
+        """All results at once, so that an interrupted fit leaves the previous ones complete."""
+        self.registration_ = registration
+
+    def _warp_of(self, cloud: Name) -> Warp:
+        return self.warps_[self.observations_.cloud_index(cloud)]
+
+    def _with_warps(self, points: npt.ArrayLike) -> list[tuple[Warp, Array]]:
         array = masked_as_nan(points)
         if array.ndim != 3 or len(array) != len(self.warps_):
             raise InvalidObservations(
@@ -145,86 +241,5 @@ class GPA(BaseEstimator, ABC):
             )
         return list(zip(self.warps_, array, strict=True))
 
-    def diagnose(self, points: npt.ArrayLike | None = None, cloud: Name | None = None) -> list[Finding]:
-        """What may be wrong, worst first: what was found, how bad, what to do.
-
-        With ``points`` of a ``cloud`` also whether they lie too far from its landmarks to be warped.
-        """
-        self._require_fitted()
-        if (points is None) != (cloud is None):
-            raise InvalidSetting("diagnose takes points together with the cloud they belong to; one of them is missing")
-        return diagnose(self, points, cloud)
-
-    @abstractmethod
-    def prepare(self, problem: Problem) -> Prepared:
-        """What the clouds compute once for all values of smoothing and all weights."""
-
-    @abstractmethod
-    def fit_problem(self, problem: Problem, prepared: Prepared) -> Work:
-        """Register the clouds of a scene."""
-
-    @abstractmethod
-    def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
-        """Solve without each fold of landmarks in turn, with the settings and widths of this fit."""
-
-    def _keep(self, fitted: dict[str, Any]) -> None:
-        """All results at once: whoever interrupts a fit finds the old ones, whole."""
-        self.__dict__.update(fitted)
-
-    def _warp_of(self, cloud: Name) -> Warp:
-        self._require_fitted()
-        return self.warps_[self.observations_.cloud_index(cloud)]
-
     def _require_fitted(self) -> None:
-        if not hasattr(self, "warps_"):
-            raise NotFitted(f"this {type(self).__name__} is not fitted; call fit(points) first")
-
-
-def results(problem: Problem, solution: Solution, warps: list[Warp]) -> dict[str, Any]:
-    """Everything a user reads of any registration, in the order of all clouds and landmarks."""
-    observations, gauge = problem.observations, solution.gauge
-    if gauge.ending is Ending.LIMIT:
-        warn(gauge.ending.value)
-    rotations, translations = all_poses(problem, gauge)
-    spectrum = problem.initial.spectrum if solution.spectrum is None else solution.spectrum
-    return {
-        "problem_": problem,
-        "observations_": observations,
-        "gauge_": gauge,
-        "warps_": warps,
-        "map_": _whole_map(problem, gauge, warps),
-        "scales_": gauge.scales,
-        "rotations_": rotations,
-        "translations_": translations,
-        "eigenvalues_": padded(spectrum.values, observations.dimension + 1),
-        "mirrored_": [observations.names[t] for t in problem.mirrored],
-    }
-
-
-def _whole_map(problem: Problem, gauge: Gauge, warps: list[Warp]) -> Array:
-    """The map with the landmarks that one cloud saw, where that cloud's warp takes them."""
-    observations = problem.observations
-    places = np.full((len(observations.landmarks), observations.dimension), np.nan)
-    places[problem.landmarks] = gauge.map
-    alone = problem.counts == 1
-    for t in problem.part if alone.any() else ():
-        cloud = observations.clouds[t]
-        once = alone[cloud.seen]
-        places[cloud.seen[once]] = warps[t](cloud.points[once])
-    return places
-
-
-def all_poses(problem: Problem, gauge: Gauge) -> tuple[Array, Array]:
-    """Poses of all clouds; those left out of the map are laid onto it."""
-    n, d = len(problem.observations.clouds), problem.observations.dimension
-    rotations, translations = np.empty((n, d, d)), np.empty((n, d))
-    rotations[problem.part], translations[problem.part] = gauge.rotations, gauge.translations
-    for t in problem.mirrored:
-        cloud = problem.restricted.clouds[t]
-        rotations[t], translations[t] = pose_onto(cloud, gauge.map[cloud.seen])
-    return rotations, translations
-
-
-def padded(values: Array, count: int) -> Array:
-    """The first ``count`` values, NaN for those that do not exist."""
-    return np.concatenate([values[:count], np.full(max(0, count - len(values)), np.nan)])
+        _ = self._fitted

@@ -1,12 +1,12 @@
 """Many clouds on many machines, by Dask (the extra ``distributed``).
 
-The clouds are read on the workers, in batches.  One worker brings their points together, finds what takes part and
-where to begin; then every batch is reduced where it lies, and the sums of the batches' forms are added in a tree:
+The clouds are read on the workers, in batches.  One worker collects their points and screens them; then every batch is
+reduced where it lies, and the cost matrices of the batches are added in a tree:
 
-    sources -> batches of clouds -> scene -> forms of batches -> sums of two, of four, ... -> map and poses -> warps
+    sources -> batches of clouds -> problem -> sums of batches -> sums of two, of four, ... -> map and poses -> warps
 
-Neither the clouds nor the sums pass through the client.  Whatever a lost worker held is computed again by the
-others; every step is a plain function of the one before, so the result is the same.
+Neither the clouds nor the sums pass through the client.  If a worker is lost, the others compute again what it held.
+Every step is a plain function of the previous one, therefore the result is the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,13 @@ import numpy.typing as npt
 from .._numerics.threads import one_blas_thread
 from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge, warn
 from ..observations.collection import Observations
+from ..spectrum.dense import DenseCost
 from ..spectrum.forecast import available_memory
-from ..spectrum.operators import DenseCost, total_cost
+from ..spectrum.total import total_cost
 from ..typing import Array, Name
 from ..warps import ReducedCloud, Warp
-from .base import Solution, results
-from .deformable import DeformableGPA
+from .deformable import WEAKLY_CONNECTED, DeformableGPA
+from .registration import Solution, all_poses, padded, whole_map
 from .screening import Problem, screen
 
 BATCH = 50  # clouds that are read and reduced by one task
@@ -110,9 +111,9 @@ def _fit(
     batch = min(BATCH, -(-len(sources) // (2 * workers)))  # a few clouds are spread too
     firsts = range(0, len(sources), batch)
     read = [_submit(client, _read, list(sources[first : first + batch]), first) for first in firsts]
-    opened = _submit(client, _scene, read)
+    opened = _submit(client, _problem, read)
     problem = _submit(client, _value, opened)
-    sums = [_submit(client, _form, estimator, problem, first, batch) for first in firsts]
+    sums = [_submit(client, _sum_of_batch, estimator, problem, first, batch) for first in firsts]
     while len(sums) > 1:
         pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
         sums = [_submit(client, _added, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
@@ -120,11 +121,11 @@ def _fit(
     solution = _submit(client, _value, solved)
     warps = [_submit(client, _warps, estimator, problem, solution, first, batch) for first in firsts]
     fitted = _submit(client, _fitted, problem, solution, warps)
-    places, scales, values, landmarks, mirrored = _result(client, _submit(client, _told, fitted), timeout)
+    positions, scales, values, landmarks, mirrored = _result(client, _submit(client, _without_poses, fitted), timeout)
     for one in (opened, solved):
         for message in _result(client, _submit(client, _messages, one), timeout):
             warn(message)
-    return DistributedFit(places, scales, values, landmarks, mirrored, client, fitted, warps, batch, timeout)
+    return DistributedFit(positions, scales, values, landmarks, mirrored, client, fitted, warps, batch, timeout)
 
 
 # -- the cluster --
@@ -248,7 +249,7 @@ def _read(sources: Sequence[Source], first: int) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _scene(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
+def _problem(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
     observations = Observations.from_clouds([pair for batch in batches for pair in batch])
     m = len(observations.landmarks)
     needed, free = SUMS * 8 * m**2, available_memory()
@@ -266,13 +267,12 @@ def _reduced(estimator: DeformableGPA, problem: Problem, first: int, batch: int)
     return [family.prepare(cloud).reduce(family.smoothing, cloud.weights) for cloud in clouds]
 
 
-def _form(estimator: DeformableGPA, problem: Problem, first: int, batch: int) -> Array:  # (m, m)
-    """The sum over the clouds of a batch that take part."""
+def _sum_of_batch(estimator: DeformableGPA, problem: Problem, first: int, batch: int) -> Array:  # (m, m)
+    """The sum over the participating clouds of a batch."""
     with one_blas_thread():
         reduced = _reduced(estimator, problem, first, batch)
         part = [one for t, one in enumerate(reduced, start=first) if t in set(problem.part.tolist())]
-        cost = total_cost(part, len(problem.landmarks))
-        return cost.matrix if isinstance(cost, DenseCost) else cost.apply(np.eye(len(problem.landmarks)))
+        return total_cost(part, len(problem.landmarks)).dense_matrix()
 
 
 def _added(first: Array, second: Array) -> Array:
@@ -281,7 +281,8 @@ def _added(first: Array, second: Array) -> Array:
 
 def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> Recorded:
     def solve() -> Solution:
-        estimator.warn_if_weakly_connected(problem)
+        if estimator.modes == "paper" and problem.weakly_connected:
+            warn(WEAKLY_CONNECTED)
         return estimator.solve(problem.core.stacked, DenseCost(total), problem.initial.gauge.rotations)
 
     with one_blas_thread():
@@ -290,26 +291,45 @@ def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> Recorde
 
 def _warps(estimator: DeformableGPA, problem: Problem, solution: Solution, first: int, batch: int) -> list[Warp]:
     with one_blas_thread():
-        places = solution.gauge.map
-        return [one.fit_all([places[one.seen]])[0] for one in _reduced(estimator, problem, first, batch)]
+        positions = solution.gauge.map
+        return [one.fit_all([positions[one.seen]])[0] for one in _reduced(estimator, problem, first, batch)]
 
 
-def _fitted(problem: Problem, solution: Solution, warps: Sequence[list[Warp]]) -> dict[str, Any]:
-    everything = results(problem, solution, [warp for batch in warps for warp in batch])
-    kept = ("map_", "scales_", "eigenvalues_", "rotations_", "translations_", "mirrored_")
-    return {**{name: everything[name] for name in kept}, "landmarks": problem.observations.landmarks}
+class Fitted(NamedTuple):
+    """Everything but the warps."""
+
+    map: Array  # (m, d)
+    scales: Array  # (d,)
+    eigenvalues: Array  # (d + 1,)
+    landmarks: tuple[Name, ...]
+    mirrored: list[int]
+    rotations: Array  # (n, d, d)
+    translations: Array  # (n, d)
 
 
-def _told(fitted: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(fitted[name] for name in ("map_", "scales_", "eigenvalues_", "landmarks", "mirrored_"))
+def _fitted(problem: Problem, solution: Solution, warps: Sequence[list[Warp]]) -> Fitted:
+    spectrum = problem.initial.spectrum if solution.spectrum is None else solution.spectrum
+    return Fitted(
+        whole_map(problem, solution.gauge, [warp for batch in warps for warp in batch]),
+        solution.gauge.scales,
+        padded(spectrum.values, problem.observations.dimension + 1),
+        problem.observations.landmarks,
+        problem.mirrored.tolist(),
+        *all_poses(problem, solution.gauge),
+    )
 
 
-def _poses(fitted: dict[str, Any]) -> tuple[Array, Array]:
-    return fitted["rotations_"], fitted["translations_"]
+def _without_poses(fitted: Fitted) -> tuple[Array, Array, Array, tuple[Name, ...], list[int]]:
+    """What the client holds; the poses of many clouds stay on the worker."""
+    return fitted.map, fitted.scales, fitted.eigenvalues, fitted.landmarks, fitted.mirrored
 
 
-def _count(fitted: dict[str, Any]) -> int:
-    return len(fitted["rotations_"])
+def _poses(fitted: Fitted) -> tuple[Array, Array]:
+    return fitted.rotations, fitted.translations
+
+
+def _count(fitted: Fitted) -> int:
+    return len(fitted.rotations)
 
 
 def _transformed(warps: list[Warp], index: int, points: npt.ArrayLike) -> Array:

@@ -1,103 +1,50 @@
-"""RigidGPA, AffineGPA, TPSGPA, KernelGPA: what users construct."""
+"""AffineGPA, TPSGPA and KernelGPA: each stores its settings and names its family of warps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any
 
-import numpy as np
-from joblib import Parallel, delayed
-
-from .._numerics.threads import worker_count
 from ..errors import InvalidSetting
 from ..gauge.baselines import factorisation
-from ..gauge.rigid import rigid_registration, similarity_registration
+from ..gauge.initial import WarmStart
 from ..gauge.scales import fix_gauge
-from ..observations.collection import Observations
 from ..observations.stacked import StackedClouds
-from ..spectrum.operators import CostOperator, DenseCost
-from ..typing import Array, IndexArray
-from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, Warp
-from ..warps.affine import affine_warp
+from ..spectrum.operator import CostOperator
+from ..typing import Array
+from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily
 from ..warps.kernels import Kernel, as_kernel
-from .base import GPA, Prediction, Prepared, Solution, Work, all_poses, results
-from .deformable import FEW_CENTRES, DeformableGPA, WarmStart
-from .screening import Problem
+from .deformable import DeformableGPA
+from .registration import Solution
+from .settings import bandwidth_number, positive_number, whole_number
 
-LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-12, 1e100
-MOST_CONTROL_POINTS = 25  # an axis: 15,625 in space
-
-
-class RigidGPA(GPA):
-    """Rotations and translations, and one size a cloud if ``scaling``.
-
-    The start is the affine registration, whose spectrum is global; the cost is then iterated to
-    convergence.  With ``scaling`` the poses read  size_factors_[t] * rotations_[t] p + translations_[t].
-    """
-
-    size_factors_: Array  # (n,)
-    bends = False
-
-    def __init__(self, scaling: bool = False) -> None:
-        self.scaling = scaling
-
-    @property
-    def sizes_differ(self) -> bool:  # type: ignore[override]
-        return bool(self.scaling)
-
-    def prepare(self, problem: Problem) -> Prepared:
-        return Prepared(None, [])
-
-    def fit_problem(self, problem: Problem, prepared: Prepared) -> Work:
-        solution = self.solve(problem.core, problem.initial.gauge.rotations)
-        factors = np.ones(len(problem.observations.clouds))
-        if solution.factors is not None:
-            factors[problem.part] = solution.factors
-        warps = _motions(problem.observations, factors, *all_poses(problem, solution.gauge))
-        self._keep({**results(problem, solution, warps), "size_factors_": factors})
-        return Work(problem.core, [], DenseCost(np.zeros((0, 0))))
-
-    def predict_left_out(self, work: Work, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
-        core = work.core
-        tasks = (delayed(self._without)(core, fold) for fold in folds)
-        return list(Parallel(n_jobs=worker_count(n_jobs, len(folds)), prefer="threads")(tasks))
-
-    def _without(self, core: Observations, left_out: IndexArray) -> Prediction:
-        kept = core.select(np.delete(np.arange(len(core.landmarks)), left_out))
-        solution = self.solve(kept, self.gauge_.rotations)
-        gauge, factors = solution.gauge, solution.factors
-        sizes = np.ones(len(core.clouds)) if factors is None else factors
-        whole = np.full((len(core.landmarks), core.dimension), np.nan)
-        whole[np.delete(np.arange(len(whole)), left_out)] = gauge.map
-        prediction = Prediction.empty(whole, len(core.clouds), len(left_out))
-        for t, warp in enumerate(_motions(kept, sizes, gauge.rotations, gauge.translations)):
-            cloud = core.clouds[t]
-            _, rows, columns = np.intersect1d(cloud.seen, left_out, assume_unique=True, return_indices=True)
-            prediction.points[t, columns] = warp(cloud.points[rows])
-            prediction.jacobians[t, columns] = warp.sensor_jacobian(cloud.points[rows])
-        return prediction
-
-    def check_settings(self) -> None:
-        if not isinstance(self.scaling, (bool, np.bool_)):
-            raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
-
-    def solve(self, core: Observations, start: Array) -> Solution:
-        """The rigid map of clouds that are known to be sound and tied."""
-        if not self.scaling:
-            return Solution(rigid_registration(core, start))
-        gauge, factors = similarity_registration(core, start)
-        return Solution(gauge, factors=factors)
-
-
-def _motions(observations: Observations, factors: Array, rotations: Array, translations: Array) -> list[Warp]:
-    motions = zip(observations.clouds, factors, rotations, translations, strict=True)
-    return [affine_warp(cloud, s * R, t) for cloud, s, R, t in motions]
+MOST_CONTROL_POINTS = 25  # per axis: 15,625 in space
+FEWER_INDUCING = 400  # inducing points if kernels at all points need more memory than is available
 
 
 class AffineGPA(DeformableGPA):
-    """Affine warps.  ``method="svd"`` is the classical factorisation (Tomasi-Kanade), for full visibility."""
+    """Affine warps.
+
+    Parameters
+    ----------
+    method : {"spectral", "svd"}, default="spectral"
+        "svd" is the classical factorisation (Tomasi and Kanade), for comparison; it needs every landmark seen by every
+        cloud.
+    modes, scale_method, robust, n_jobs
+        As in :class:`KernelGPA`.
+
+    Attributes
+    ----------
+    map_, rotations_, translations_, warps_, scales_, eigenvalues_, residuals_, ...
+        As in :class:`KernelGPA`.
+
+    Examples
+    --------
+    >>> from kernelgpa import AffineGPA, simulate
+    >>> scene = simulate.liver(clouds=6, seed=0)
+    >>> AffineGPA().fit(scene.points).map_.shape == scene.points.shape[1:]
+    True
+    """
 
     def __init__(
         self,
@@ -122,25 +69,43 @@ class AffineGPA(DeformableGPA):
 
     def solve(
         self,
-        core: StackedClouds,
+        stacked: StackedClouds,
         cost: CostOperator,
-        start: Array,
+        rotations: Array,
         gamma: float | None = None,
         warm: WarmStart | None = None,
     ) -> Solution:
         if self.method == "spectral":
-            return super().solve(core, cost, start, gamma, warm)
-        spectrum = factorisation(core, cost)
+            return super().solve(stacked, cost, rotations, gamma, warm)
+        spectrum = factorisation(stacked, cost)
         # "auto" mixes the d vectors freely, as the classical method does
-        modes, begin = (None, None) if self.modes == "paper" else (core.rank, start)
-        gauge = fix_gauge(spectrum, core, modes=modes, scale_method=self.scale_method, start=begin)
-        return Solution(gauge, spectrum)
+        modes, start = (None, None) if self.modes == "paper" else (stacked.rank, rotations)
+        return Solution(fix_gauge(spectrum, stacked, modes, self.scale_method, start), spectrum)
 
 
 class TPSGPA(DeformableGPA):
-    """Thin-plate warps on a grid of ``control_points``^d points (DefGPA, 2022).
+    """Thin-plate warps on a grid of control points (DefGPA, 2022).
 
-    ``smoothing`` weighs the bending energy and carries a unit: length^(4 - d) of the data.
+    Parameters
+    ----------
+    control_points : int, default=5
+        Control points per axis, on a grid in the box of each cloud's principal axes.
+    smoothing : float, default=0.01
+        Weight of the bending energy.  It carries a unit: length^(4 - d) of the data.
+    modes, scale_method, robust, n_jobs
+        As in :class:`KernelGPA`.
+
+    Attributes
+    ----------
+    map_, rotations_, translations_, warps_, scales_, eigenvalues_, residuals_, ...
+        As in :class:`KernelGPA`.
+
+    Examples
+    --------
+    >>> from kernelgpa import TPSGPA, simulate
+    >>> scene = simulate.liver(clouds=6, seed=0)
+    >>> TPSGPA(control_points=3).fit(scene.points).transform(scene.points[2], cloud=2).shape
+    (201, 3)
     """
 
     def __init__(
@@ -160,22 +125,77 @@ class TPSGPA(DeformableGPA):
         self.n_jobs = n_jobs
 
     def family(self) -> Family:
-        count = _whole("control_points", self.control_points, least=2)
+        count = whole_number("control_points", self.control_points, least=2)
         if count > MOST_CONTROL_POINTS:
-            raise InvalidSetting(f"control_points is {count} an axis; more than {MOST_CONTROL_POINTS} is out of reach")
-        return ThinPlateFamily(count, _positive("smoothing", self.smoothing))
+            raise InvalidSetting(f"control_points is {count} per axis; use at most {MOST_CONTROL_POINTS}")
+        return ThinPlateFamily(count, positive_number("smoothing", self.smoothing))
 
 
 class KernelGPA(DeformableGPA):
-    """Kernel warps (KernelGPA, 2023): the most flexible, and the default.
+    """Kernel warps (KernelGPA, 2023): the most flexible family, and the default choice.
 
-    kernel : "gaussian", "laplacian", "matern32", "matern52", "wendland", a kernel object, or any
-        positive definite function of distance / sigma.
-    bandwidth : sigma of a cloud as a multiple of the mean distance between its points; unit-free.
-    smoothing : mu, the price of leaving the affine map; large values give the affine solution.
-    modes : "auto", the faithful map; "paper", the published one; or how many eigenvectors to use.
-    inducing : kernels at so many farthest points of each cloud instead of at all; None: at all while memory lasts.
-    robust : "huber", "tukey" or "geman-mcclure": give wrong matches less weight, from solve to solve.
+    Parameters
+    ----------
+    kernel : str or kernel object or callable, default="gaussian"
+        "gaussian", "laplacian", "matern32", "matern52", "wendland", or any positive definite function of
+        distance / sigma.
+    bandwidth : float, default=0.25
+        sigma of a cloud as a multiple of the mean distance between its points; free of units.
+    smoothing : float, default=0.1
+        mu, the price of leaving the affine map; large values give the affine registration.
+    modes : {"auto", "paper"} or int, default="auto"
+        "auto" is the faithful map (theory, eq. 16), "paper" the published one from the d bottom eigenvectors, a number
+        the map from so many eigenvectors.
+    scale_method : {"refined", "closed-form", "pairwise"}, default="refined"
+        How ``modes="paper"`` finds the scales.
+    inducing : int, optional
+        Centre the kernels at so many farthest points of each cloud.  By default they are centred at all points, as
+        long as that fits into memory.
+    robust : {"huber", "tukey", "geman-mcclure"}, optional
+        Loss that lowers the weight of wrong matches, from solve to solve.
+    n_jobs : int, optional
+        Threads for work on several clouds; by default one per core for clouds of 400 landmarks or more.
+
+    Attributes
+    ----------
+    map_ : array (m, d)
+        The map, centred, in its principal axes; NaN for landmarks that no participating cloud saw.
+    rotations_, translations_ : arrays (n, d, d), (n, d)
+        Poses: ``rotations_[t] @ p + translations_[t]`` lies near the map.
+    warps_ : list of Warp
+        One function per cloud, from the cloud's frame into the map.
+    scales_ : array (d,)
+        Root of the sum of squares of the map along its axes, largest first (sqrt(Lambda) of the paper).
+    eigenvalues_ : array (d + 1,)
+        Bottom eigenvalues of the total cost, the constant one left out; the gap after the d-th tells whether the
+        published map is unique.
+    residuals_ : array (n, m)
+        Lengths of the leave-one-out residuals, in the map; NaN where unseen.
+    standardised_residuals_ : array (n, m)
+        The same in units of the deviation expected of each observation.
+    weights_ : array (n, m)
+        Weights of the last solve: as given, lowered by a robust loss.
+    shared_landmarks_ : array of int
+        Landmarks that two or more participating clouds saw; the map is solved from these.
+    mirrored_ : list
+        Names of the clouds that are mirror images of the others and were left out of the map.
+    observations_ : Observations
+        The checked data.
+
+    Notes
+    -----
+    Each cloud's warp is eliminated in closed form (theory, eqs. 6 and 7), the map comes from the bottom eigenvectors of
+    the summed cost (eq. 10), and scales, axes and poses from the gauge (eqs. 11 to 16).
+
+    Examples
+    --------
+    >>> from kernelgpa import KernelGPA, simulate
+    >>> scene = simulate.liver(clouds=6, hidden=0.2, seed=0)
+    >>> gpa = KernelGPA().fit(scene.points)
+    >>> gpa.map_.shape
+    (201, 3)
+    >>> gpa.transform(scene.points[3], cloud=3).shape  # any points of cloud 3, taken into the map
+    (201, 3)
     """
 
     def __init__(
@@ -198,40 +218,13 @@ class KernelGPA(DeformableGPA):
         self.robust = robust
         self.n_jobs = n_jobs
 
-    def family(self) -> Family:
+    def family(self) -> KernelFamily:
         return KernelFamily(
             as_kernel(self.kernel),
-            _bandwidth(self.bandwidth),
-            _positive("smoothing", self.smoothing),
-            None if self.inducing is None else _whole("inducing", self.inducing, least=1),
+            bandwidth_number(self.bandwidth),
+            positive_number("smoothing", self.smoothing),
+            None if self.inducing is None else whole_number("inducing", self.inducing, least=1),
         )
 
-    def smaller(self, family: Family) -> Family | None:
-        if isinstance(family, KernelFamily) and family.inducing is None:
-            return replace(family, inducing=FEW_CENTRES)
-        return None
-
-
-def _bandwidth(value: Any) -> float:
-    bandwidth = _positive("bandwidth", value)
-    if bandwidth < LEAST_BANDWIDTH:
-        raise InvalidSetting(f"bandwidth is {value!r}; below {LEAST_BANDWIDTH:g} of a cloud no kernel reaches anything")
-    if bandwidth > MOST_BANDWIDTH:
-        raise InvalidSetting(f"bandwidth is {value!r}; above {MOST_BANDWIDTH:g} its square leaves double precision")
-    return bandwidth
-
-
-def _positive(name: str, value: Any) -> float:
-    try:
-        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    except OverflowError:  # a whole number beyond double precision
-        number = np.inf
-    if not 0 < number < np.inf:
-        raise InvalidSetting(f"{name} is {value!r}; expected a positive number")
-    return number
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise InvalidSetting(f"{name} is {value!r}; expected a whole number of at least {least}")
-    return int(value)
+    def smaller_family(self, family: Family) -> Family | None:
+        return replace(self.family(), inducing=FEWER_INDUCING) if self.inducing is None else None

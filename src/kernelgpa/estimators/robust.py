@@ -1,39 +1,46 @@
-"""Residual to weight.
+"""Robust fitting: residuals to weights, from solve to solve.
 
-A flexible warp swallows a wrong match, so plain residuals see nothing.  The residual that counts is the one
+A flexible warp absorbs a wrong match, so that plain residuals show nothing.  The residual that counts is the one that
 an observation would have if its cloud had been fitted without it (theory, eq. 17).  Weights are
 
     huber           min(1, c / r)                 c = 1.345 sigma
     tukey           (1 - (r / c)^2)^2, r < c      c = 4.685 sigma
     geman-mcclure   (c^2 / (c^2 + r^2))^2         c = 3 sigma
 
-sigma is the spread of the good observations, from the median of all residuals: half of them may be
-wrong.  While c shrinks, the map that residuals are taken against has each landmark where most of its
-observations agree after their clouds' rigid motions (``consensus``): the mean of few observations follows the
-wrong ones among them, and would then hold on to them.  For the last two losses c is never less than twice the
-median distance of the clouds from the map after a rigid motion: what lies within that does no more harm to the
-map than the deformation itself.  The first
-solve is wrong wherever wrong matches are many, so c starts large enough for nine observations in ten and
-shrinks by 0.6 from solve to solve until it reaches its value.
+sigma is the spread of the inliers, from the median of all residuals: up to half of them may be outliers.  For the last
+two losses c is never less than twice the median distance of the clouds from the map after a rigid motion, because what
+lies within that does no more harm to the map than the deformation itself.
+
+The first solve is wrong if wrong matches are many.  Therefore c starts large enough for nine observations in ten and
+shrinks by 0.6 from solve to solve until it reaches its final value.  While it shrinks, residuals are taken against a
+map in which each landmark lies where most of its observations agree after their clouds' rigid motions (``consensus``):
+the mean of few observations would follow the wrong ones among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi
 
-from ..errors import InvalidSetting
+from .._numerics.progress import with_progress
+from ..errors import InvalidSetting, warn
+from ..observations import Observations
+from ..observations.collection import reweighted
 from ..typing import Array
+from ..warps import ReducedCloud
+from .registration import Solution, posed_observations, residual_lengths
+from .screening import Problem
 
 SHRINK = 0.6
 FIRST_SHARE = 0.9  # of the observations that the first scale takes in
-FAINTEST = 1e-6  # a weight is never less, so that every observation keeps a residual
-SETTLED = 1e-2  # root mean square change of the weights that ends the iteration
-MOST_ROUNDS = 60
-TIE = 1e-9  # of the support: two views of a landmark have the same, and neither is the first
+LEAST_FACTOR = 1e-6  # a weight is never lowered further, so that every observation keeps a residual
+CONVERGED = 1e-2  # root mean square change of the weights that ends the iteration
+MOST_SOLVES = 60
+EQUAL_SUPPORT = 1e-9  # relative: two views of a landmark with the same support count alike
+EXACT_COPIES = 1e-6  # of the map's size: residuals below this are those of exact copies
 MOST_CANDIDATES = 60  # observations of a landmark whose support is counted
 
 
@@ -56,7 +63,7 @@ class Loss(NamedTuple):
 
 
 LOSSES: dict[str, Loss] = {
-    "huber": Loss(1.345, 0.0, _huber),  # it never lets go, so a wide c would heed wrong matches too much
+    "huber": Loss(1.345, 0.0, _huber),  # its weights never vanish, so a wide c would count wrong matches too much
     "tukey": Loss(4.685, 2.0, _tukey),
     "geman-mcclure": Loss(3.0, 2.0, _geman_mcclure),
 }
@@ -71,7 +78,7 @@ def consensus(
     posed: Array,  # (n, m, d) observations after their clouds' rigid motions, NaN where unseen
     reach: float,
 ) -> Array:  # (m, d)
-    """Where most observations of each landmark agree: the mean about the one with the most support, or about those.
+    """Where most observations of each landmark agree: the mean about the one, or those, with the most support.
 
     Support is the sum of Geman-McClure weights of the distances to all observations, with c = ``reach``.
     """
@@ -80,17 +87,17 @@ def consensus(
     if n > MOST_CANDIDATES:  # of a landmark that none of these saw, the first observation stands in
         first = posed[np.argmax(~np.isnan(posed[:, :, 0]), axis=0), np.arange(m)]
         candidates = np.concatenate([candidates, first[None]])
-    most, places, tied = np.full(m, -1.0), np.zeros((m, d)), np.zeros(m)
+    most, positions, equal = np.full(m, -1.0), np.zeros((m, d)), np.zeros(m)
     for candidate in candidates:
         weights = np.nan_to_num(_geman_mcclure(np.linalg.norm(posed - candidate, axis=2) / reach))
         support = np.where(np.isnan(candidate[:, 0]), -np.inf, weights.sum(axis=0))
-        tied[support > most * (1 + TIE)] = 0.0  # those before have less
-        some = np.flatnonzero(support >= most * (1 - TIE))
+        equal[support > most * (1 + EQUAL_SUPPORT)] = 0.0  # those before have less
+        some = np.flatnonzero(support >= most * (1 - EQUAL_SUPPORT))
         near = np.einsum("nm,nmd->md", weights[:, some], np.nan_to_num(posed[:, some])) / support[some, None]
-        tied[some] += 1
-        places[some] += (near - places[some]) / tied[some, None]
+        equal[some] += 1
+        positions[some] += (near - positions[some]) / equal[some, None]
         most[some] = np.maximum(support[some], most[some])
-    return np.where(tied[:, None] > 0, places, np.nan)
+    return np.where(equal[:, None] > 0, positions, np.nan)
 
 
 def require_loss(loss: str) -> None:
@@ -99,23 +106,79 @@ def require_loss(loss: str) -> None:
 
 
 class Annealing:
-    """The scale of a loss from solve to solve: large at first, then down to its place."""
+    """The scale c of a loss from solve to solve: large at first, then down to its final value."""
 
     def __init__(self, loss: str, dimension: int, rounding: float) -> None:
         require_loss(loss)
         self._loss = LOSSES[loss]
         self._dimension, self._rounding = dimension, rounding
         self._scale = np.inf
-        self.arrived = False
+        self.finished = False
 
     def weights(self, residuals: Array, rigid: Array) -> Array:
-        """Weights between FAINTEST and 1 for leave-one-out and rigid distances; NaN stays NaN."""
+        """Weights between LEAST_FACTOR and 1 for leave-one-out and rigid distances; NaN stays NaN."""
         self._shrink(residuals, rigid)
-        return np.maximum(self._loss.weight(residuals / self._scale), FAINTEST)
+        return np.maximum(self._loss.weight(residuals / self._scale), LEAST_FACTOR)
 
     def _shrink(self, residuals: Array, rigid: Array) -> None:
-        usual, harmless = spread(residuals, self._dimension), float(np.nanmedian(rigid))
-        last = max(self._loss.tuning * usual, self._loss.harmless * harmless, self._rounding)
+        sigma, deformation = spread(residuals, self._dimension), float(np.nanmedian(rigid))
+        last = max(self._loss.tuning * sigma, self._loss.harmless * deformation, self._rounding)
         first = float(np.nanquantile(residuals, FIRST_SHARE))
         self._scale = max(last, first if np.isinf(self._scale) else SHRINK * self._scale)
-        self.arrived = self._scale == last
+        self.finished = self._scale == last
+
+
+class Weighting(NamedTuple):
+    """What one solve starts from: all clouds with their weights, rotations, and the price gamma if it is settled."""
+
+    observations: Observations  # all clouds on the shared landmarks
+    rotations: Array  # (n, d, d) of the participating clouds
+    gamma: float | None = None
+
+
+class Reweighting:
+    """The weights of a robust fit from solve to solve; without a loss there is one solve.
+
+    Each solve is followed by :meth:`improves`, which says whether another one is needed, with the weights in
+    ``current``.
+    """
+
+    def __init__(self, loss: str | None, problem: Problem) -> None:
+        self._loss, self._problem = loss, problem
+        self._given = problem.restricted.weights
+        self._factors = np.ones_like(self._given)
+        self._annealing: Annealing | None = None
+        self._change, self._rounding = np.inf, 0.0
+        self._progress = with_progress(range(MOST_SOLVES), f"robust={loss!r}, at most", MOST_SOLVES)
+        self.current = Weighting(problem.restricted, problem.initial.gauge.rotations)
+
+    def improves(self, clouds: Sequence[ReducedCloud], solution: Solution) -> bool:
+        """Take in the result of a solve; whether the weights have changed enough to solve once more."""
+        if self._loss is None:
+            return False
+        if self._annealing is None:
+            self._rounding = EXACT_COPIES * float(solution.gauge.scales[0])
+            self._annealing = Annealing(self._loss, self._problem.restricted.dimension, self._rounding)
+        elif self._annealing.finished and self._change < CONVERGED:
+            self._progress.close()
+            return False
+        if next(self._progress, None) is None:
+            warn(f"robust={self._loss!r}: after {MOST_SOLVES} solves the weights still change by {self._change:.2g}")
+            return False
+        self._renew(self._annealing, clouds, solution)
+        return True
+
+    def _renew(self, annealing: Annealing, clouds: Sequence[ReducedCloud], solution: Solution) -> None:
+        gauge = solution.gauge
+        positions, posed = gauge.map, posed_observations(self._problem.core, gauge)
+        rigid = np.linalg.norm(posed - positions, axis=2)
+        if not annealing.finished:
+            positions = consensus(posed, max(2 * float(np.nanmedian(rigid)), self._rounding))
+        lengths = residual_lengths(clouds, positions)
+        # an observation that its warp interpolates has no residual, and keeps its weight
+        factors = np.where(np.isnan(lengths), 1.0, annealing.weights(lengths, rigid))
+        self._change = float(np.sqrt(np.mean((factors - self._factors)[~np.isnan(lengths)] ** 2)))
+        self._factors = factors
+        settled = solution.faithful if annealing.finished else None  # then gamma has settled too
+        observations = reweighted(self._problem.restricted, self._given * factors)
+        self.current = Weighting(observations, gauge.rotations, None if settled is None else settled.gamma)

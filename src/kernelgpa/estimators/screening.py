@@ -60,6 +60,16 @@ class Problem:
         return spectrum.gap < HARDLY_TIED and bool(tearing < LOOSE * self.core.counts.mean())
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """n clouds and m landmarks, all of them."""
+        return len(self.observations.clouds), len(self.observations.landmarks)
+
+    @property
+    def unit_sizes(self) -> Array:  # (n,)
+        """The size factors of clouds that keep their size."""
+        return np.ones(len(self.observations.clouds))
+
+    @property
     def mirrored(self) -> IndexArray:
         return np.setdiff1d(np.arange(len(self.observations.clouds)), self.part)
 

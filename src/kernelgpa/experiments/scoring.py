@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import KernelGPAWarning
+from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
-from ..estimators.models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..trust import metrics, selection
 from ..typing import Array
 from .tables import Claim, Table, shown

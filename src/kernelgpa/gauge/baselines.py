@@ -1,25 +1,51 @@
-"""Methods for comparison only: the pairwise scales of 2022 and the classical factorisation."""
+"""Methods that are here for comparison only: the pairwise scales of 2022, and the classical factorisation.
+
+Pairwise scales (Bai and Bartoli, 2022).  Each cloud is completed by the others, which are moved onto it by the
+similarities  q = B p + b  that the shared landmarks determine.  The scales are the common direction of the singular
+values of the completed clouds, multiplied by their mean size.
+
+Factorisation (Tomasi and Kanade).  The left singular vectors of all clouds side by side,  [P_1 ... P_n] = U S V',  take
+the place of the eigenvectors.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import InvalidObservations
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum
-from ..spectrum.operators import CostOperator
+from ..spectrum.operator import CostOperator
 from ..typing import Array
-from .rotations import nearest
+from .closed_form import ScaleProblem, ScaleSolution, mode_rotation, with_rotations
+from .rotations import nearest_rotation
 
-TOGETHER = 1e-10  # spread of shared landmarks, as a share of their squared distances from the centre: they say nothing
+CONCENTRATED = (
+    1e-10  # shared landmarks whose variance is below this fraction of their mean square determine no similarity
+)
 
 
-def pairwise_scales(stacked: StackedClouds) -> Array:  # (d,), descending
-    """The scales of 2022, from clouds completed one pair at a time; unseen points stay unseen.
+class Similarities(NamedTuple):
+    """q = B p + b of every cloud onto every other, at [fixed, moving]; zeros if the pair does not determine it."""
 
-    Each cloud is completed by the others, moved onto it by similarities: where it saw a landmark its
-    own point stands, elsewhere the mean of those that did.  The common direction of the completed clouds'
-    scales is their top singular vector, the size their mean size.  Weights do not count.
+    linear: Array  # (n, n, d, d)  B
+    translations: Array  # (n, n, d)  b
+    determined: Array  # (n, n) 1 or 0
+
+
+def pairwise_scales(problem: ScaleProblem) -> ScaleSolution:
+    """The scales of 2022, along the axes of the modes (inside a block of coinciding eigenvalues, those of eq. 13)."""
+    A = mode_rotation(problem.moments, problem.blocks) * scales_of_completed_clouds(problem.stacked)
+    return with_rotations(problem.moments, A)
+
+
+def scales_of_completed_clouds(stacked: StackedClouds) -> Array:  # (d,), descending
+    """The scales from clouds that are completed pair by pair; observation weights have no influence.
+
+    A completed cloud has its own points at the landmarks that it saw, and the mean of the moved points of the others
+    elsewhere.  The common direction of the scales is the top singular vector of the normalised scales of all clouds.
     """
     scales = np.linalg.svd(_completed(stacked), compute_uv=False)  # (n, d)
     sizes = np.linalg.norm(scales, axis=1)
@@ -27,48 +53,44 @@ def pairwise_scales(stacked: StackedClouds) -> Array:  # (d,), descending
     return direction * sizes.mean()
 
 
-def _completed(stacked: StackedClouds) -> Array:  # (n, m, d) centred, zeros where nobody placed a landmark
-    """Every cloud with the others' points where it saw none."""
+def _completed(stacked: StackedClouds) -> Array:  # (n, m, d)
+    """Each cloud completed by the others and centred; zeros for landmarks that no other cloud provides."""
     n, m, d = stacked.centred.shape
     seen = (stacked.weights > 0).astype(np.float64)  # (m, n)
     points = np.swapaxes(stacked.centred, 0, 1).reshape(m, n * d)
-    motions, shifts, enough = _onto_each_other(points, seen)
-    moved = points @ motions.transpose(1, 3, 0, 2).reshape(n * d, n * d)
-    moved += seen @ np.swapaxes(shifts, 0, 1).reshape(n, n * d)
-    count = np.repeat(seen @ enough.T, d, axis=1)
+    pairs = _similarities(points, seen)
+    moved = points @ pairs.linear.transpose(1, 3, 0, 2).reshape(n * d, n * d)
+    moved += seen @ np.swapaxes(pairs.translations, 0, 1).reshape(n, n * d)
+    count = np.repeat(seen @ pairs.determined.T, d, axis=1)
     moved /= np.maximum(count, 1.0)
     completed = np.where(np.repeat(seen, d, axis=1) > 0, points, moved)
     completed -= np.where(count > 0, completed.sum(axis=0) / (count > 0).sum(axis=0), 0.0)
     return np.swapaxes(completed.reshape(m, n, d), 0, 1)
 
 
-def _onto_each_other(points: Array, seen: Array) -> tuple[Array, Array, Array]:  # (m, n d), (m, n)
-    """The similarities q = B p + b that take every cloud onto every other, from the landmarks that they share.
+def _similarities(points: Array, seen: Array) -> Similarities:  # (m, n d), (m, n)
+    """The least-squares similarities between all pairs of clouds, from the landmarks that both see.
 
-    B (n, n, d, d) and b (n, n, d) stand at [fixed, moving], with zeros where too few are shared, or these too near each
-    other, to determine them.
+    A pair that shares fewer than d landmarks, or landmarks that coincide to rounding, determines none.
     """
     n, d = seen.shape[1], points.shape[1] // seen.shape[1]
     shared = seen.T @ seen
-    centres = (seen.T @ points).reshape(n, n, d) / np.maximum(shared, 1.0)[:, :, None]  # of the moving cloud's points
-    there = np.swapaxes(centres, 0, 1)
-    pull = (points.T @ points).reshape(n, d, n, d).transpose(0, 2, 1, 3)
-    pull = pull - (shared[:, :, None] * there)[:, :, :, None] * centres[:, :, None, :]
+    moving = (seen.T @ points).reshape(n, n, d) / np.maximum(shared, 1.0)[:, :, None]  # centres of the shared points
+    fixed = np.swapaxes(moving, 0, 1)
+    cross = (points.T @ points).reshape(n, d, n, d).transpose(0, 2, 1, 3)
+    cross = cross - (shared[:, :, None] * fixed)[:, :, :, None] * moving[:, :, None, :]
     squares = seen.T @ (points**2).reshape(-1, n, d).sum(axis=2)
-    spread = squares - shared * np.sum(centres**2, axis=2)
-    enough = (shared >= d) & (spread > TOGETHER * squares)
-    turns = nearest(pull.reshape(n * n, d, d)).reshape(n, n, d, d)
-    factors = np.sum(turns * pull, axis=(2, 3)) / np.where(enough, spread, np.inf)
-    motions = factors[:, :, None, None] * turns
-    shifts = there - (motions @ centres[:, :, :, None])[:, :, :, 0]
-    return motions, np.where(enough[:, :, None], shifts, 0.0), enough.astype(np.float64)
+    variances = squares - shared * np.sum(moving**2, axis=2)
+    determined = (shared >= d) & (variances > CONCENTRATED * squares)
+    rotations = nearest_rotation(cross.reshape(n * n, d, d)).reshape(n, n, d, d)
+    factors = np.sum(rotations * cross, axis=(2, 3)) / np.where(determined, variances, np.inf)
+    linear = factors[:, :, None, None] * rotations
+    translations = fixed - (linear @ moving[:, :, :, None])[:, :, :, 0]
+    return Similarities(linear, np.where(determined[:, :, None], translations, 0.0), determined.astype(np.float64))
 
 
 def factorisation(stacked: StackedClouds, cost: CostOperator) -> Spectrum:
-    """The classical factorisation: left singular vectors of all clouds side by side.
-
-    Instead of eigenvalues it reports the cost that each vector leaves, x' Q x.
-    """
+    """The left singular vectors of all clouds side by side, with their cost x' Q x in place of eigenvalues."""
     if stacked.weights.min() == 0 or np.ptp(stacked.weights) > 0:
         raise InvalidObservations(
             "method='svd' needs every landmark seen by every cloud, with equal weights; use method='spectral'"

@@ -1,129 +1,161 @@
-"""A map that stays faithful however flexible the warps are.
+"""The faithful map: as rigidly similar to all clouds as possible, and cheap for the warps.
 
-The bottom eigenvectors of Q alone give a map that collapses as soon as warps can explain anything.  The
-default map therefore answers to both: it is as rigidly like all clouds as it can be, and cheap for the warps,
+The bottom eigenvectors of Q alone give a map that collapses if the warps are flexible enough to explain any map.  The
+default map therefore minimises the rigid cost together with the cost of the warps,
 
     min over M, R_t, t_t of   sum_t |W_t^(1/2) (P_t R_t' + 1 t_t' - M_t)|^2 + gamma tr(M' Q M).   (theory, eq. 16)
 
-gamma = 0 is the rigid map; a large gamma leaves only the bottom of the spectrum.  The rule for gamma, with
-rho = tr(M' Q M), rho_0 that of the rigid map, and a landmark seen by nu of n clouds: the rigid cost may rise by
+gamma = 0 gives the rigid map; a large gamma leaves only the bottom of the spectrum.  With rho = tr(M' Q M), rho_0 that
+of the rigid map, and landmarks seen by nu of n clouds, gamma is the largest for which the rigid cost rises by at most
 
-    0.2 / nu  +  (1 - rho / rho_0)^2 (1 - nu / n) / (nu - 1).                                     (theory, eq. 16a)
+    0.2 / nu  +  (1 - rho / rho_0)^2 (1 - nu / n) / (nu - 1)                                      (theory, eq. 16a)
 
-A landmark is known to 1 / nu of the variance of one cloud, so leaving the rigid map by one standard error raises
-the rigid cost by 1 / (nu - 1); the first term is a little less than 0.2 of that.  But where neighbours are seen by
-different clouds, the rigid map is jagged by chance, by (1 - nu / n) of that variance, and no smooth warp reaches it.
-The second term lets the map leave by this too, as far as leaving takes the warps' cost away.
-Rotations start from the affine spectrum, which needs no guess.
+of its minimum.  A landmark is known to 1 / nu of the variance of one cloud; hence a map that differs from the rigid map
+by one standard error has a rigid cost higher by 1 / (nu - 1), and the first term allows a little less than 0.2 of that.
+If neighbouring landmarks are seen by different clouds, the rigid map is jagged by chance, by 1 - nu / n of that
+variance, and no smooth warp follows it.  The second term allows the map to differ by this amount too, to the extent
+that the difference lowers the cost of the warps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ..observations.stacked import StackedClouds
-from ..spectrum.operators import CostOperator, LowRankCost
+from ..spectrum.operator import CostOperator
 from ..typing import Array
-from .principal_axes import Gauge
-from .rigid import RigidSystem, registered
+from .principal_axes import Gauge, rigid_cost
+from .rigid import RigidSystem, solve_rigid
 
 ALLOWED_SHARE = 0.2  # of the rise of the rigid cost that one standard error of the map makes
-CLOSE = 0.7  # of what is allowed: near enough
-EXACT = 1e-10  # of the map's size: rigid residuals below this are rounding
-COARSE = 10.0  # times the spacing of the numbers that were given: likewise
-FIRST = 5.0  # gamma that is tried first, in units of (total weight) / tr Q
-ROUNDS = 40
-FARTHEST = np.log(1e3)  # that one guess goes from the last
-LARGEST = 1e12  # gamma beyond this changes nothing
+SUFFICIENT = 0.7  # fraction of the allowed increase from which on the search for gamma ends
+EXACT = 1e-10  # rigid residuals below this fraction of the map's size are rounding errors
+COARSE = 10.0  # likewise those below this multiple of the spacing of the given numbers
+FIRST_GAMMA = 5.0  # the first gamma of the search, in units of (total weight) / tr Q
+MAX_GAMMA = 1e12  # a larger gamma changes nothing
+MAX_TRIALS = 40
+MAX_LOG_STEP = np.log(1e3)  # of one step of the search, in log gamma
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class Faithful:
-    """The faithful map and the price of leaving the rigid one."""
+    """The faithful map, its gamma, and the rise of the rigid cost."""
 
     gauge: Gauge
     gamma: float
-    excess: float  # rigid cost above that of the rigid map, as a share; NaN where gamma was given
+    excess: float  # rigid cost relative to that of the rigid map, minus 1; NaN if gamma was given
+
+
+class AllowedIncrease(NamedTuple):
+    """The two terms of eq. 16a, the second without its factor (1 - rho / rho_0)^2."""
+
+    own_error: float
+    sampling_error: float
+
+
+def allowed_increase(stacked: StackedClouds) -> AllowedIncrease:
+    """The allowed relative increase of the rigid cost.
+
+    nu is the effective number of views (sum w)^2 / sum w^2 of a landmark; hence an observation whose weight tends to 0
+    has the same influence as a missing one.
+    """
+    weights = stacked.weights.sum(axis=1)  # (m,)
+    views = weights**2 / np.sum(stacked.weights**2, axis=1)  # (m,), nu
+    total, of_map = (
+        float(weights.sum()),
+        float(np.sum(weights / views)),
+    )  # variances in all observations, and in the map
+    residual = max(total - of_map, 0.0)  # in the rigid cost: 0 if one cloud outweighs all others at each landmark
+    sampling = max(of_map - total / stacked.weights.shape[1], 0.0)  # of the map about that of all clouds
+    return AllowedIncrease(ALLOWED_SHARE * of_map / total, sampling / residual if sampling < residual else 1.0)
+
+
+IncreaseRule = Callable[[StackedClouds], AllowedIncrease]
 
 
 def faithful_registration(
     stacked: StackedClouds,
     cost: CostOperator,
-    start: Array,
-    gamma: float | None = None,
-    warm: bool = False,
+    start: Array,  # (n, d, d) rotations
+    gamma: float | None = None,  # None: by the rule
+    rule: IncreaseRule = allowed_increase,
 ) -> Faithful:
-    """The map of eq. 16 with the given gamma, or with gamma by the rule; ``warm`` says that the start is near."""
-    system = RigidSystem(stacked, few_steps=warm)
-    stand_in = cost.stand_in if isinstance(cost, LowRankCost) else None
-    if gamma is None:
-        # where every try is a long iteration, the form that stands in says where to begin
-        first = None if stand_in is None else _by_the_rule(stacked, stand_in, system, start).gamma
-        return _by_the_rule(stacked, cost, system, start, first or None)
-    priced = system if gamma == 0 else system.penalised(cost, gamma)
-    return Faithful(registered(priced, stacked, start), gamma, np.nan)
+    """The map of eq. 16, from the given rotations."""
+    system = RigidSystem(stacked)
+    if gamma is not None:
+        penalised = system if gamma == 0 else system.penalised(cost, gamma)
+        return Faithful(solve_rigid(penalised, stacked, start), gamma, np.nan)
+    search = _GammaSearch(stacked, system, solve_rigid(system, stacked, start), rule(stacked))
+    # if each trial is a long iteration, the cheaper approximation of the cost provides the first gamma
+    first = None if cost.approximation is None else search.run(cost.approximation).gamma
+    return search.run(cost, first or None)
 
 
-def _by_the_rule(
-    stacked: StackedClouds, cost: CostOperator, system: RigidSystem, start: Array, first: float | None = None
-) -> Faithful:
-    rigid = registered(system, stacked, start)
-    total = float(stacked.weights.sum())
-    rounding = EXACT**2 * np.sum(rigid.scales**2) / len(rigid.map) + (COARSE * stacked.resolution) ** 2
-    if rigid.cost <= total * rounding:  # exact copies leave nothing to weigh
-        return Faithful(rigid, 0.0, 0.0)
-    own, by_chance = allowed_increase(stacked)
-    rough = _warp_cost(cost, rigid.map)
-    gamma = FIRST * total / cost.total if first is None else first
-    fewest, most = 0.0, LARGEST
-    result, tried = Faithful(rigid, 0.0, 0.0), list[tuple[float, float]]()
-    for _ in range(ROUNDS):
-        gauge = registered(system.penalised(cost, gamma), stacked, rigid.rotations)
-        excess = gauge.cost / rigid.cost - 1
-        smoothed = 1 - _warp_cost(cost, gauge.map) / rough if rough > 0 else 0.0
-        used = excess / (own + max(smoothed, 0.0) ** 2 * by_chance)
-        tried.append((gamma, used))
-        if used <= 1:
-            result, fewest = Faithful(gauge, gamma, excess), gamma
-        else:
-            most = gamma
-        if CLOSE <= used <= 1 or fewest >= most / 2:
-            break
-        gamma = _next(tried, fewest, most)
-    return result
+class _Trial(NamedTuple):
+    gamma: float
+    used: float  # increase of the rigid cost as a fraction of the allowed one
 
 
-def allowed_increase(stacked: StackedClouds) -> tuple[float, float]:
-    """What the rigid cost may rise by, as a share: for the map's own error, and for who happened to see what.
+@dataclass(frozen=True)
+class _GammaSearch:
+    """The largest gamma whose map stays within the allowed increase of the rigid cost."""
 
-    nu is the effective number of views, so that a weight that fades is one that is gone.
+    stacked: StackedClouds
+    system: RigidSystem
+    rigid: Gauge
+    allowed: AllowedIncrease
+
+    def run(self, cost: CostOperator, first: float | None = None) -> Faithful:
+        best = Faithful(self.rigid, 0.0, 0.0)
+        rigid, total = rigid_cost(self.rigid, self.stacked), float(self.stacked.weights.sum())
+        if rigid <= total * self._rounding():  # exact copies: there is nothing to balance
+            return best
+        rho_0 = _warp_cost(cost, self.rigid.map)
+        gamma = FIRST_GAMMA * total / cost.trace if first is None else first
+        low, high, trials = 0.0, MAX_GAMMA, list[_Trial]()
+        for _ in range(MAX_TRIALS):
+            gauge = solve_rigid(self.system.penalised(cost, gamma), self.stacked, self.rigid.rotations)
+            excess = rigid_cost(gauge, self.stacked) / rigid - 1
+            smoothed = 1 - _warp_cost(cost, gauge.map) / rho_0 if rho_0 > 0 else 0.0
+            used = excess / (self.allowed.own_error + max(smoothed, 0.0) ** 2 * self.allowed.sampling_error)
+            trials.append(_Trial(gamma, used))
+            if used <= 1:
+                best, low = Faithful(gauge, gamma, excess), gamma
+            else:
+                high = gamma
+            if SUFFICIENT <= used <= 1 or low >= high / 2:
+                break
+            gamma = _next_gamma(trials, low, high)
+        return best
+
+    def _rounding(self) -> float:
+        """Mean squared residuals below this are rounding errors."""
+        rms_squared = np.sum(self.rigid.scales**2) / len(self.rigid.map)
+        return float(EXACT**2 * rms_squared + (COARSE * self.stacked.resolution) ** 2)
+
+
+def _warp_cost(cost: CostOperator, M: Array) -> float:
+    """rho = tr(M' Q M)"""
+    return max(float(np.vdot(M, cost.apply(M))), 0.0)
+
+
+def _next_gamma(trials: list[_Trial], low: float, high: float) -> float:
+    """The next trial, by the power law  used ~ gamma^p,  between the known bounds.
+
+    p is 2 for small gamma and decreases with it; from the third trial on it is estimated from the last two.
     """
-    total = stacked.weights.sum(axis=1)  # (m,)
-    views = total**2 / np.sum(stacked.weights**2, axis=1)  # (m,), nu
-    everything, of_maps = float(total.sum()), float(np.sum(total / views))
-    held = max(everything - of_maps, 0.0)  # variances in the rigid cost: none where one cloud outweighs all others
-    off = max(of_maps - everything / stacked.weights.shape[1], 0.0)  # those by which its map is off that of all clouds
-    return ALLOWED_SHARE * of_maps / everything, off / held if off < held else 1.0
-
-
-def _warp_cost(cost: CostOperator, places: Array) -> float:
-    return max(float(np.vdot(places, cost.apply(places))), 0.0)
-
-
-def _next(tried: list[tuple[float, float]], fewest: float, most: float) -> float:
-    """A guess by the law  used ~ gamma^p,  kept inside what is known.
-
-    p is 2 at first and falls as the map settles; from the second on it is that of the last two tried.
-    """
-    gamma, used = tried[-1]
+    gamma, used = trials[-1]
     p = 2.0
-    if len(tried) > 1:
-        before, less = tried[-2]
-        p = float(np.log(max(used, 1e-300) / max(less, 1e-300)) / np.log(gamma / before))
-    steps = np.log(np.sqrt(CLOSE) / max(used, 1e-300)) / np.clip(p, 0.3, 2.0)
-    guess = gamma * float(np.exp(np.clip(steps, -FARTHEST, FARTHEST)))
-    if fewest < guess < most:
-        return guess
-    return float(np.sqrt(fewest * most)) if fewest > 0 else most / 10
+    if len(trials) > 1:
+        previous = trials[-2]
+        p = float(np.log(max(used, TINY) / max(previous.used, TINY)) / np.log(gamma / previous.gamma))
+    log_step = np.log(np.sqrt(SUFFICIENT) / max(used, TINY)) / np.clip(p, 0.3, 2.0)
+    proposal = gamma * float(np.exp(np.clip(log_step, -MAX_LOG_STEP, MAX_LOG_STEP)))
+    if low < proposal < high:
+        return proposal
+    return float(np.sqrt(low * high)) if low > 0 else high / 10

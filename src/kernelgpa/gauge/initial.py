@@ -1,4 +1,8 @@
-"""The affine registration of all clouds: a global initial estimate for everything that iterates."""
+"""The affine registration of all clouds: the global initial estimate of everything that iterates.
+
+Affine warps leave the cost  Q_t = W_t - W_t^(1/2) T_t T_t' W_t^(1/2)  with T_t an orthonormal basis of
+W_t^(1/2) [P_t, 1]  (theory, eq. 9).  The bottom eigenvectors of  Q = sum_t Q_t  need no initial guess.
+"""
 
 from __future__ import annotations
 
@@ -7,70 +11,72 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..observations.collection import Observations
-from ..observations.geometry import CLEARLY_OFF, SHEET
+from ..observations.geometry import CLEARLY_OFF, orthonormal_slopes
 from ..observations.stacked import StackedClouds
-from ..spectrum.eigenpairs import Spectrum, bottom_eigenpairs, metric_of
-from ..spectrum.operators import CostOperator, low_rank_cost
-from ..typing import IndexArray
+from ..spectrum.eigenpairs import Metric, Spectrum, bottom_eigenpairs
+from ..spectrum.operator import CostOperator
+from ..spectrum.total import low_rank_cost
+from ..typing import Array, IndexArray
 from .principal_axes import Gauge
 from .scales import fix_gauge
 
-UNDECIDED = 1e-6  # of the farthest: a cloud that lies on neither side of a division
+NEITHER_SIDE = 1e-6  # coordinate of a cloud, relative to the largest, below which it is on neither side of a cut
 
 
 @dataclass(frozen=True)
 class InitialEstimate:
-    """The affine solution: a global starting point for everything that iterates."""
+    """The affine spectrum, and the map and poses from it."""
 
     spectrum: Spectrum
     gauge: Gauge
 
 
+@dataclass(frozen=True)
+class WarmStart:
+    """The solution for nearly the same clouds, from which a solve converges in few iterations."""
+
+    rotations: Array  # (n, d, d)
+    subspace: Array | None  # (m, ...) vectors close to the bottom eigenvectors
+
+
 def initial_estimate(observations: Observations) -> InitialEstimate:
-    """Rotations and map of the affine registration in closed form, then refined."""
+    """The map and the rotations of the affine registration: closed form, then refined."""
     spectrum = affine_spectrum(observations, observations.dimension)
     return InitialEstimate(spectrum, fix_gauge(spectrum, observations.stacked))
 
 
 def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
+    """The bottom eigenpairs of the affine cost."""
     stacked = observations.stacked
-    return bottom_eigenpairs(affine_cost(stacked), stacked.rank, modes, *metric_of(stacked))
+    return bottom_eigenpairs(affine_cost(stacked), stacked.rank, modes, Metric.of_clouds(stacked))
 
 
 def affine_cost(stacked: StackedClouds) -> CostOperator:
-    """What affine warps leave of the cost, for all clouds at once.
-
-    W_t^(1/2) P_t is made orthonormal by the second moments of each cloud.  They know a thin cloud to the square of its
-    thinness only, so there it is done once more, with what the first time left.
-    """
-    squares, axes = np.linalg.eigh(stacked.moments)  # ascending
-    squares = np.maximum(squares, np.finfo(np.float64).eps * squares[:, -1:])  # as far as they are known
-    n, m, d = stacked.centred.shape
-    spanned = np.arange(d) >= d - stacked.ranks[:, None]  # a flat cloud has fewer directions
-    shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
-    slopes = stacked.centred @ (axes * shrink[:, None, :])  # (n, m, d)
-    if np.any(spanned & (squares < SHEET**2 * squares[:, -1:])):
-        left, turns = np.linalg.eigh(np.swapaxes(slopes, 1, 2) @ (slopes * stacked.weights.T[:, :, None]))
-        # about 1, or as far off as the first squares were; exactly 0 for directions that are not spanned
-        slopes = slopes @ (turns / np.sqrt(np.where(left > 1e-3, left, np.inf))[:, None, :])
+    """The cost that affine warps leave, for all clouds at once (eq. 9 without features)."""
+    weights = stacked.weights.T  # (n, m)
+    slopes = orthonormal_slopes(stacked.centred, weights, stacked.moments, stacked.ranks)
+    n, m, d = slopes.shape
     constants = np.broadcast_to(1 / np.sqrt(stacked.total_weights)[:, None, None], (n, m, 1))
-    basis = np.concatenate([slopes, constants], axis=2) * stacked.weights.T[:, :, None]
+    basis = np.concatenate([slopes, constants], axis=2) * weights[:, :, None]
     return low_rank_cost(stacked.weights.sum(axis=1), np.swapaxes(basis, 0, 1).reshape(m, n * (d + 1)))
 
 
-def weakest_division(observations: Observations) -> tuple[IndexArray, IndexArray]:
-    """The two groups of clouds that come apart most easily.
+def weakest_cut(observations: Observations) -> tuple[IndexArray, IndexArray]:
+    """The two groups of clouds whose separation costs least; a cloud on neither side counts to the first group.
 
-    The next eigenvector of the affine registration is nearly an affine function of the map within each cloud.
-    Where it is another one in one group of clouds than in the rest, only that group's few ties oppose.
+    Within each cloud, eigenvector d + 1 of the affine cost is nearly an affine function of the map.  If this function
+    in one group of clouds differs from that in the rest, only the few landmarks that both groups share oppose it.  The
+    groups are the two signs of the first singular vector of these functions.
     """
     spectrum = affine_spectrum(observations, observations.dimension + 1)
     rank = spectrum.dimension
-    functions = np.column_stack([spectrum.vectors[:, :rank], np.ones(len(spectrum.vectors))])
-    weak = spectrum.vectors[:, rank]
-    said = [functions @ np.linalg.lstsq(functions[c.seen], weak[c.seen], rcond=1e-6)[0] for c in observations.clouds]
-    off = np.array(said) - np.mean(said, axis=0)
-    along = np.linalg.svd(off, full_matrices=False)[0][:, 0]
-    along *= np.sign(along[np.argmax(np.abs(along) > CLEARLY_OFF * np.abs(along).max())])
-    other = along < -UNDECIDED * np.abs(along).max()  # a cloud in the middle stays with the first group
+    affine = np.column_stack([spectrum.vectors[:, :rank], np.ones(len(spectrum.vectors))])
+    vector = spectrum.vectors[:, rank]
+    functions = np.array(
+        [affine @ np.linalg.lstsq(affine[c.seen], vector[c.seen], rcond=1e-6)[0] for c in observations.clouds]
+    )
+    coordinates = np.linalg.svd(functions - functions.mean(axis=0), full_matrices=False)[0][:, 0]
+    largest = np.abs(coordinates).max()
+    coordinates *= np.sign(coordinates[np.argmax(np.abs(coordinates) > CLEARLY_OFF * largest)])
+    other = coordinates < -NEITHER_SIDE * largest
     return np.flatnonzero(~other), np.flatnonzero(other)

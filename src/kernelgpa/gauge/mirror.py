@@ -1,4 +1,13 @@
-"""Which clouds fit the others as a mirror image and not by a rotation."""
+"""Clouds that fit the others as a mirror image and not by a rotation.
+
+With A of eq. 13, let  s_1 >= ... >= s_d  be the singular values of the cross-covariance C_t A of cloud t and its part
+of the map, divided by the sizes of both, and S their sum.  With a free size, the better of a rotation and a reflection
+leaves the fraction 1 - S^2 of the cloud's squared size, and the other one leaves more by
+
+    S^2 - (S - 2 s_d)^2 = 4 s_d (S - s_d)                                      (theory, section 12)
+
+The sign of det(C_t A) is the handedness of the cloud.
+"""
 
 from __future__ import annotations
 
@@ -12,78 +21,74 @@ from ..observations.collection import Observations
 from ..observations.geometry import SHEET
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, BoolArray, IndexArray
-from .scales import closed_form_matrix, coinciding, moments_of
+from .closed_form import closed_form_matrix, coinciding_blocks, mode_moments
 
-MIRROR_THICKNESS = SHEET**2  # squared spread along the thinnest axis, as a share of that along the next
-MIRROR_RATIO = 0.5  # how much better a mirror image must fit to be called one
+THICK = SHEET**2  # least s_d / s_(d-1) of a cloud that is no sheet
+DECISIVE_RATIO = 0.5  # largest ratio of the better cost to the worse one for which the handedness counts as determined
 
 
 @dataclass(frozen=True)
 class MirrorImages:
-    """Clouds of the wrong hand: those that are sure, and those too thin to be sure."""
+    """Indices of the clouds of the other handedness: those of thick clouds, and those of sheets, which are doubtful."""
 
     mirrored: IndexArray
     doubtful: IndexArray
 
 
 def find_mirror_images(spectrum: Spectrum, observations: Observations) -> MirrorImages:
-    """Clouds that fit the others as a mirror image and not by a rotation, whatever their size.
+    """The clouds that fit the others as a mirror image and not by a rotation, whatever their size.
 
-    The hand of a cloud is the sign of its determinant against the bottom eigenvectors.  It is decided where
-    the mirror image fits much better than a rotation; the hand of most decided clouds is right, in a tie
-    that of the first.  A thin sheet that bends up in one cloud and down in another fits as a mirror image too,
-    so thin clouds are only doubted.
+    The handedness of the majority of the clouds for which it is determined is right, and that of the first of them if
+    both are equally frequent.  A sheet that is bent upwards in one cloud and downwards in another fits as a mirror
+    image too; therefore mirrored sheets are reported as doubtful.
     """
     none = np.zeros(0, dtype=np.intp)
-    rank, dimension = observations.stacked.rank, observations.dimension
+    stacked, rank, dimension = observations.stacked, observations.stacked.rank, observations.dimension
     if rank < dimension:
         return MirrorImages(none, none)
-    moments = moments_of(observations.stacked, spectrum.vectors[:, :dimension])
-    A = closed_form_matrix(moments, coinciding(spectrum, rank), dimension)
-    pulls = moments.cross @ A  # (n, d, d)
-    placed = np.einsum("ke,tkl,le->t", A, moments.modes, A)
-    own = np.trace(observations.stacked.moments, axis1=1, axis2=2)
-    decided, thick = _reflection_decides(pulls, own, placed, np.count_nonzero(observations.stacked.weights, axis=0))
-    decided &= observations.stacked.ranks == dimension  # a flat cloud is its own mirror image
-    hand = np.where(decided, np.linalg.slogdet(pulls)[0], 0)
-    voters = hand[decided & thick] if (decided & thick).any() else hand[decided]
-    if not len(voters):
+    moments = mode_moments(stacked, spectrum.vectors[:, :dimension])
+    A = closed_form_matrix(moments, coinciding_blocks(spectrum, rank))
+    cross = moments.cross @ A  # (n, d, d)
+    map_squares = np.einsum("ke,tkl,le->t", A, moments.modes, A)
+    own_squares = np.trace(stacked.moments, axis1=1, axis2=2)
+    determined, thick = _handedness(cross, own_squares, map_squares, np.count_nonzero(stacked.weights, axis=0))
+    determined &= stacked.ranks == dimension  # a flat cloud is its own mirror image
+    signs = np.where(determined, np.linalg.slogdet(cross)[0], 0)
+    votes = signs[determined & thick] if (determined & thick).any() else signs[determined]
+    if not len(votes):
         return MirrorImages(none, none)
-    wrong = hand == -(np.sign(voters.sum()) or voters[0])
+    wrong = signs == -(np.sign(votes.sum()) or votes[0])
     return MirrorImages(np.flatnonzero(wrong & thick), np.flatnonzero(wrong & ~thick))
 
 
-def is_mirror_image(cloud: Cloud, places: Array) -> bool:  # (s, d)
-    """Whether a cloud fits given places as a mirror image and not by a rotation, by the rule of :func:`hands`."""
-    share = cloud.weights / cloud.weights.sum()
-    target = places - share @ places
-    pull = target.T @ (cloud.weights[:, None] * cloud.centred)
-    own, placed = (np.sum(cloud.weights[:, None] * one**2) for one in (cloud.centred, target))
-    decided, thick = _reflection_decides(pull, own, placed, len(cloud.seen))
-    return bool(np.linalg.det(pull) < 0 and decided and thick and cloud.frame.rank == len(pull))
+def is_mirror_image(cloud: Cloud, targets: Array) -> bool:  # (s, d)
+    """Whether a cloud fits given positions as a mirror image, by the rule of :func:`find_mirror_images`."""
+    normalised = cloud.weights / cloud.weights.sum()
+    centred = targets - normalised @ targets
+    cross = centred.T @ (cloud.weights[:, None] * cloud.centred)
+    own_squares, map_squares = (np.sum(cloud.weights[:, None] * one**2) for one in (cloud.centred, centred))
+    determined, thick = _handedness(cross, own_squares, map_squares, len(cloud.seen))
+    return bool(np.linalg.det(cross) < 0 and determined and thick and cloud.frame.rank == len(cross))
 
 
-def _reflection_decides(
-    pulls: Array,  # (..., d, d) cross-covariances of clouds and the places they are fitted to
-    own: npt.ArrayLike,  # (...,) squared sizes of the clouds
-    placed: npt.ArrayLike,  # (...,) and of those places
-    counts: npt.ArrayLike,  # (...,) points
+def _handedness(
+    cross: Array,  # (..., d, d) cross-covariances of clouds and their targets
+    own_squares: npt.ArrayLike,  # (...,) squared sizes of the clouds
+    map_squares: npt.ArrayLike,  # (...,) squared sizes of the targets
+    counts: npt.ArrayLike,  # (...,) number of points
 ) -> tuple[BoolArray, BoolArray]:
-    """Whether turning a cloud over makes a decisive difference to its fit, and whether the cloud is thick.
+    """Whether the handedness of each cloud is determined, and whether the cloud is thick.
 
-    With the singular values s_1 >= ... >= s_d of the normalised cross-covariance and S their sum, the better of a
-    rotation and a reflection leaves the share 1 - S^2 of a cloud (its size is free), and the other one more by
-
-        S^2 - (S - 2 s_d)^2 = 4 s_d (S - s_d).
-
-    Sums over m points are known to m eps, so 1 - S^2 and this gain are known to a few d m eps.  Of a flat cloud both
-    are nothing but rounding; the gain decides only where it exceeds the cost by more than rounding can.
+    Sums over m points have rounding errors of m eps, hence the cost 1 - S^2 and the difference 4 s_d (S - s_d) have
+    errors of a few d m eps.  For a flat cloud both are rounding errors.  The handedness is determined only if the
+    difference exceeds the cost by more than these.
     """
-    own, placed = np.asarray(own), np.asarray(placed)
-    s = np.linalg.svd(pulls, compute_uv=False) / (np.sqrt(own) * np.sqrt(placed))[..., None]
-    total, thinnest = s.sum(axis=-1), s[..., -1]
-    gain = 4 * thinnest * (total - thinnest)
+    own_squares, map_squares = np.asarray(own_squares), np.asarray(map_squares)
+    s = np.linalg.svd(cross, compute_uv=False) / (np.sqrt(own_squares) * np.sqrt(map_squares))[..., None]
+    total, smallest = s.sum(axis=-1), s[..., -1]
+    difference = 4 * smallest * (total - smallest)
     cost = 1 - total**2
-    rounding = 8 * pulls.shape[-1] * np.finfo(np.float64).eps * np.asarray(counts)
-    decided = (1 - MIRROR_RATIO) * cost + rounding < MIRROR_RATIO * gain  # cost < MIRROR_RATIO * (cost + gain)
-    return np.asarray(decided), np.asarray(thinnest >= MIRROR_THICKNESS * s[..., -2])
+    rounding = 8 * cross.shape[-1] * np.finfo(np.float64).eps * np.asarray(counts)
+    # cost < DECISIVE_RATIO * (cost + difference), beyond rounding
+    determined = (1 - DECISIVE_RATIO) * cost + rounding < DECISIVE_RATIO * difference
+    return np.asarray(determined), np.asarray(smallest >= THICK * s[..., -2])

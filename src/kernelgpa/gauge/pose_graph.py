@@ -1,19 +1,21 @@
-"""Poses from two sources: what the clouds say, and what a sensor measured of its own motion.
+"""Poses from two sources: the registration of the clouds, and motions that a sensor measured.
 
-A cloud that deforms tells its pose only as well as deformation and motion can be told apart.  Odometry or a tracker
-may know better.  The poses T_t = (R_t, t_t) minimise
+If a cloud deforms, its registration determines its pose only to the extent that deformation and motion differ; odometry
+or a tracker may be more accurate.  The poses T_t = (R_t, t_t) minimise
 
-    sum_t |log(T_t0^-1 T_t)|^2 / C_t  +  sum_(s,u) |log(Z_su^-1 T_s^-1 T_u)|^2 / C_su                 (theory, eq. 19)
+    sum_t |log(T_t0^-1 T_t)|^2_(C_t)  +  sum_(s,u) |log(Z_su^-1 T_s^-1 T_u)|^2_(C_su)                 (theory, eq. 19)
 
-with T_t0 the poses of the registration, C_t how far these can be trusted, Z_su measured motions.  Poses measured in
-the frame of a tracker are motions from one more pose, that of the tracker.  Gauss-Newton in the sensors' own frames:
-T <- T exp(x), x = (shift, turn), with log split into shift and turn, which is exact where the residual is small.
+with T_t0 the poses of the registration, C_t their covariances, Z_su measured motions and C_su the covariances of these.
+Poses measured in the frame of a tracker are motions from one more pose, that of the tracker.  Gauss-Newton iteration in
+the frames of the sensors:  T <- T exp(x),  x = (translation, rotation vector).  The logarithm is split into translation
+and rotation, which is exact for small residuals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -23,137 +25,146 @@ from ..errors import NumericalFailure
 from ..typing import Array
 from .rotations import exponential, rotation_vector
 
-ITERATIONS = 50
-SETTLED = 1e-12  # step, as a share of the trajectory and in radians, that ends the iteration
+MAX_ITERATIONS = 50
+CONVERGED_STEP = 1e-12  # relative to the extent of the trajectory, and in radians
 
 
 @dataclass(frozen=True)
 class Motion:
-    """The pose of ``target`` as seen from ``source``, measured; both are indices of poses."""
+    """The measured pose of ``target`` in the frame of ``source``; both are indices of poses."""
 
     source: int
     target: int
     rotation: Array  # (d, d)
     translation: Array  # (d,)
-    shift: float  # accuracy, standard deviation of each coordinate
-    turn: float  # radians, of each angle
+    translation_deviation: float  # standard deviation of each coordinate
+    rotation_deviation: float  # of each angle, in radians
+
+    @property
+    def deviations(self) -> Array:  # (q,), q = d + d (d - 1) / 2
+        d = len(self.translation)
+        angles = np.full(d * (d - 1) // 2, self.rotation_deviation)
+        return np.concatenate([np.full(d, self.translation_deviation), angles])
 
 
-def deviations(
+class Poses(NamedTuple):
+    rotations: Array  # (n, d, d)
+    translations: Array  # (n, d)
+
+
+class _Term(NamedTuple):
+    """One term of eq. 19: its residual, and the derivative by each pose that it depends on."""
+
+    residual: Array  # (q,)
+    derivatives: tuple[tuple[int, Array], ...]  # (index of the pose, (q, q))
+
+    def whitened(self, root: Array) -> _Term:
+        return _Term(root @ self.residual, tuple((pose, root @ derivative) for pose, derivative in self.derivatives))
+
+
+def motion_errors(
     rotations: Array,  # (n, d, d)
     translations: Array,  # (n, d)
-    trust: Array,  # (n, q, q) as for :func:`refined`; a pose of which nothing is known counts as known
+    covariances: Array,  # (n, q, q) as for :func:`refine_poses`; an infinite one counts as zero
     motions: Sequence[Motion],
 ) -> Array:  # (k,)
-    """How far each motion is from the poses as they are: root mean square, in units of what both leave open."""
-    trust = np.where(np.isfinite(trust), trust, 0.0)
-    found = []
-    for one in motions:
-        residual, of_source, of_target = _motion_residual(one, rotations, translations)
-        open_ = of_source @ trust[one.source] @ of_source.T + of_target @ trust[one.target] @ of_target.T
-        open_ += np.diag(_accuracy(one) ** 2)
-        found.append(np.sqrt(residual @ np.linalg.solve(open_, residual) / len(residual)))
-    return np.array(found)
+    """The residual of each motion under the given poses, divided by its standard deviation: root mean squares."""
+    covariances = np.where(np.isfinite(covariances), covariances, 0.0)
+    errors = []
+    for motion in motions:
+        residual, derivatives = _motion_term(motion, Poses(rotations, translations))
+        expected = sum((J @ covariances[pose] @ J.T for pose, J in derivatives), np.diag(motion.deviations**2))
+        errors.append(np.sqrt(residual @ np.linalg.solve(expected, residual) / len(residual)))
+    return np.array(errors)
 
 
-def refined(
+def refine_poses(
     rotations: Array,  # (n, d, d)
     translations: Array,  # (n, d)
-    trust: Array,  # (n, q, q) covariance of (shift, turn) in each sensor's own frame; infinite: nothing is known
+    covariances: Array,  # (n, q, q) of (translation, rotation) in the frame of each sensor; infinite: pose unknown
     motions: Sequence[Motion],
-) -> tuple[Array, Array]:
-    """The poses that answer to both: rotations and translations."""
-    turned, moved = rotations.copy(), translations.copy()
-    known = np.isfinite(trust).all(axis=(1, 2))
-    roots = np.zeros_like(trust)
-    roots[known] = np.swapaxes(np.linalg.cholesky(np.linalg.inv(trust[known])), 1, 2)  # L' with L L' = C^-1
-    for _ in range(ITERATIONS):
-        step = _step(turned, moved, rotations, translations, roots, motions)
-        d = rotations.shape[1]
-        moved = moved + np.einsum("nij,nj->ni", turned, step[:, :d])
-        turned = turned @ np.stack([_exp(x) for x in step[:, d:]])
-        size = np.array([1 / max(float(np.abs(moved).max()), 1e-300)] * d + [1.0] * (step.shape[1] - d))
-        if np.abs(step * size).max(initial=0.0) < SETTLED:
+) -> Poses:
+    """The poses that minimise eq. 19."""
+    registered = poses = Poses(rotations, translations)
+    known = np.isfinite(covariances).all(axis=(1, 2))
+    roots = np.zeros_like(covariances)
+    roots[known] = np.swapaxes(np.linalg.cholesky(np.linalg.inv(covariances[known])), 1, 2)  # L' with L L' = C^-1
+    d = rotations.shape[1]
+    for _ in range(MAX_ITERATIONS):
+        terms = [_pose_term(t, poses, registered).whitened(roots[t]) for t in range(len(roots))]
+        terms += [_motion_term(motion, poses).whitened(np.diag(1 / motion.deviations)) for motion in motions]
+        step = _gauss_newton_step(terms, len(roots))
+        poses = _moved(poses, step)
+        extent = max(float(np.abs(poses.translations).max()), 1e-300)
+        if max(np.abs(step[:, :d]).max(initial=0.0) / extent, np.abs(step[:, d:]).max(initial=0.0)) < CONVERGED_STEP:
             break
-    return turned, moved
+    return poses
 
 
-def _step(
-    turned: Array, moved: Array, rotations: Array, translations: Array, roots: Array, motions: Sequence[Motion]
-) -> Array:  # (n, q)
-    n, q = len(turned), roots.shape[1]
-    rows, columns, values, off = list[Array](), list[Array](), list[Array](), list[Array]()
+def _moved(poses: Poses, step: Array) -> Poses:  # step (n, q)
+    """T exp(x) for each pose."""
+    d = poses.translations.shape[1]
+    translations = poses.translations + np.einsum("nij,nj->ni", poses.rotations, step[:, :d])
+    return Poses(poses.rotations @ exponential(np.stack([_cross_matrix(x) for x in step[:, d:]])), translations)
 
-    def enter(at: int, blocks: Sequence[tuple[int, Array]], residual: Array) -> None:
-        for pose, block in blocks:
-            r, c = np.meshgrid(np.arange(len(residual)) + at, np.arange(q) + pose * q, indexing="ij")
-            rows.append(r.ravel())
-            columns.append(c.ravel())
-            values.append(block.ravel())
-        off.append(residual)
 
-    at = 0
-    for t in range(n):
-        residual, jacobian = _own_residual(turned[t], moved[t], rotations[t], translations[t])
-        enter(at, [(t, roots[t] @ jacobian)], roots[t] @ residual)
-        at += q
-    for one in motions:
-        residual, of_source, of_target = _motion_residual(one, turned, moved)
-        scale = 1 / _accuracy(one)
-        enter(
-            at, [(one.source, scale[:, None] * of_source), (one.target, scale[:, None] * of_target)], scale * residual
-        )
-        at += q
-    places = np.concatenate(rows), np.concatenate(columns)
-    J = coo_array((np.concatenate(values), places), shape=(at, n * q)).tocsc()
+def _gauss_newton_step(terms: Sequence[_Term], n: int) -> Array:  # (n, q)
+    """The least-squares step from the sparse normal equations of all terms."""
+    q = len(terms[0].residual)
+    blocks = [(i, pose, derivative) for i, term in enumerate(terms) for pose, derivative in term.derivatives]
+    row, column = np.indices((q, q))
+    rows = q * np.array([i for i, _, _ in blocks])[:, None, None] + row
+    columns = q * np.array([pose for _, pose, _ in blocks])[:, None, None] + column
+    values = np.stack([derivative for _, _, derivative in blocks])
+    J = coo_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(len(terms) * q, n * q)).tocsc()
     try:
-        step = splu((J.T @ J).tocsc()).solve(J.T @ np.concatenate(off))
+        step = splu((J.T @ J).tocsc()).solve(J.T @ np.concatenate([term.residual for term in terms]))
     except RuntimeError as problem:  # a singular matrix
-        raise NumericalFailure(f"the measured motions cannot be weighed against the clouds ({problem})") from None
+        raise NumericalFailure(
+            f"the poses are not determined by the clouds and the measured motions ({problem}); leave out the motions "
+            "or correct their accuracies"
+        ) from None
     return -step.reshape(n, q)
 
 
-def _accuracy(one: Motion) -> Array:  # (q,)
-    d = len(one.translation)
-    return np.concatenate([np.full(d, one.shift), np.full(_angles(d), one.turn)])
+def _pose_term(t: int, poses: Poses, registered: Poses) -> _Term:
+    """log(T_t0^-1 T_t)"""
+    back = registered.rotations[t].T
+    relative = back @ poses.rotations[t]
+    offset = back @ (poses.translations[t] - registered.translations[t])
+    angles = rotation_vector(relative)
+    return _Term(np.concatenate([offset, angles]), ((t, _block_diagonal(relative, np.eye(len(angles)))),))
 
 
-def _angles(d: int) -> int:
-    return d * (d - 1) // 2
+def _motion_term(motion: Motion, poses: Poses) -> _Term:
+    """log(Z_su^-1 T_s^-1 T_u)"""
+    s, u = motion.source, motion.target
+    back = poses.rotations[s].T
+    relative = back @ poses.rotations[u]
+    offset = back @ (poses.translations[u] - poses.translations[s])
+    angles = rotation_vector(motion.rotation.T @ relative)
+    d, q = len(offset), len(offset) + len(angles)
+    by_source = _block_diagonal(-np.eye(d), -relative.T if d == 3 else -np.eye(1))
+    by_source[:d, d:] = _turning_velocity(offset)
+    by_target = _block_diagonal(relative, np.eye(q - d))
+    return _Term(np.concatenate([offset - motion.translation, angles]), ((s, by_source), (u, by_target)))
 
 
-def _own_residual(turned: Array, moved: Array, rotation: Array, translation: Array) -> tuple[Array, Array]:
-    """(shift, turn) from the pose of the registration, in its frame, and its derivative."""
-    between = rotation.T @ turned
-    residual = np.concatenate([rotation.T @ (moved - translation), rotation_vector(between)])
-    jacobian = np.eye(len(residual))
-    d = len(moved)
-    jacobian[:d, :d] = between
-    return residual, jacobian
+def _block_diagonal(first: Array, second: Array) -> Array:
+    d = len(first)
+    matrix = np.zeros((d + len(second), d + len(second)))
+    matrix[:d, :d], matrix[d:, d:] = first, second
+    return matrix
 
 
-def _motion_residual(one: Motion, turned: Array, moved: Array) -> tuple[Array, Array, Array]:
-    """(shift, turn) from the measured motion, and its derivatives by both poses."""
-    back = turned[one.source].T
-    between, apart = back @ turned[one.target], back @ (moved[one.target] - moved[one.source])
-    residual = np.concatenate([apart - one.translation, rotation_vector(one.rotation.T @ between)])
-    d, q = len(apart), len(residual)
-    of_source, of_target = np.zeros((q, q)), np.eye(q)
-    of_target[:d, :d] = between
-    of_source[:d, :d] = -np.eye(d)
-    of_source[:d, d:] = _cross(apart)
-    of_source[d:, d:] = -between.T if d == 3 else -np.eye(q - d)
-    return residual, of_source, of_target
+def _turning_velocity(x: Array) -> Array:  # (d,) -> (d, angles)
+    """The derivative of the coordinates of a point by the rotation vector of the frame."""
+    return np.array([[x[1]], [-x[0]]]) if len(x) == 2 else _cross_matrix(x)
 
 
-def _cross(x: Array) -> Array:  # (d,) -> (d, angles): how a point moves as the frame turns
-    if len(x) == 2:
-        return np.array([[x[1]], [-x[0]]])
-    return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])
-
-
-def _exp(turn: Array) -> Array:  # (1,) or (3,) -> (d, d)
-    if len(turn) == 1:
-        return np.asarray(exponential(np.array([[0.0, -turn[0]], [turn[0], 0.0]])))
-    x, y, z = turn
-    return np.asarray(exponential(np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])))
+def _cross_matrix(angles: Array) -> Array:  # (1,) or (3,) -> (d, d)
+    """The skew-symmetric matrix of a rotation vector."""
+    if len(angles) == 1:
+        return np.array([[0.0, -angles[0]], [angles[0], 0.0]])
+    x, y, z = angles
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])

@@ -1,4 +1,7 @@
-"""The pose of one cloud relative to given landmark positions, and its jackknife covariance."""
+"""The pose of one cloud relative to given landmark positions, and its jackknife covariance.
+
+The pose minimises  sum_j w_j |R p_j + t - q_j|^2  over rigid motions (R, t).
+"""
 
 from __future__ import annotations
 
@@ -7,34 +10,35 @@ import numpy as np
 from ..observations.cloud import Cloud
 from ..observations.sampling import regions
 from ..typing import Array
-from .rotations import nearest
+from .rotations import nearest_rotation
 
 
-def pose_onto(cloud: Cloud, target: Array) -> tuple[Array, Array]:  # target (s, d)
-    """R and t that bring a cloud nearest to given places."""
-    share = cloud.weights / cloud.weights.sum()
-    there = share @ target
-    rotation = nearest((target - there).T @ (cloud.weights[:, None] * cloud.centred))
-    return rotation, there - rotation @ cloud.mean
+def pose_onto(cloud: Cloud, targets: Array) -> tuple[Array, Array]:  # targets (s, d)
+    """R and t of the motion that brings a cloud nearest to given positions of its landmarks."""
+    normalised = cloud.weights / cloud.weights.sum()
+    mean = normalised @ targets
+    rotation = nearest_rotation((targets - mean).T @ (cloud.weights[:, None] * cloud.centred))
+    return rotation, mean - rotation @ cloud.mean
 
 
-def jackknifed_poses(cloud: Cloud, places: Array, count: int) -> list[tuple[Array, Array]]:  # (s, d)
-    """The poses onto given places without each of ``count`` regions of the cloud.
+def jackknifed_poses(cloud: Cloud, targets: Array, count: int) -> list[tuple[Array, Array]]:  # targets (s, d)
+    """The poses onto given positions without each of ``count`` regions of the cloud in turn.
 
-    Deformation moves whole regions, so landmarks do not err one by one, and regions are what is left out.
+    Deformation moves whole regions; therefore the errors of single landmarks are not independent, but those of regions
+    nearly are.
     """
-    order = np.lexsort(cloud.points.T)  # the same regions in whatever order the landmarks come
+    order = np.lexsort(cloud.points.T)  # so that the regions do not depend on the order of the landmarks
     labels = np.empty(len(order), dtype=np.intp)
     labels[order] = regions(cloud.points[order], count)
     poses = []
     for keep in (labels != label for label in np.unique(labels)):
         if np.sum(keep) > cloud.points.shape[1]:
             part = Cloud(cloud.name, np.flatnonzero(keep), cloud.points[keep], cloud.weights[keep])
-            poses.append(pose_onto(part, places[keep]))
+            poses.append(pose_onto(part, targets[keep]))
     return poses
 
 
-def jackknife_covariance(moves: Array) -> Array:  # (k, q) -> (q, q)
-    """Covariance of an estimate, from what it is without each of k parts."""
-    centred = moves - moves.mean(axis=0)
-    return np.asarray((len(moves) - 1) / len(moves) * centred.T @ centred)
+def jackknife_covariance(estimates: Array) -> Array:  # (k, q) -> (q, q)
+    """The covariance of an estimate, from the estimates without each of k parts."""
+    centred = estimates - estimates.mean(axis=0)
+    return np.asarray((len(estimates) - 1) / len(estimates) * centred.T @ centred)

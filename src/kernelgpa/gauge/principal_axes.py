@@ -1,4 +1,12 @@
-"""A map zero-centred in its principal axes, with signs chosen by a stated rule (theory, eq. 14)."""
+"""The map, zero-centred in its principal axes, with the signs of the axes chosen by a rule.
+
+With  M - 1 mean(M) = U diag(s) V',  s descending, and  D = diag(+-1) V',  det D = +1,
+
+    M <- (M - 1 mean(M)) D',    R_t <- D R_t,    scales = s,    t_t = mbar_t - s_t R_t pbar_t      (theory, eq. 14)
+
+where mbar_t and pbar_t are the weighted means of the landmarks of cloud t in the map and in the cloud, and s_t is the
+size factor of the cloud (1 unless sizes are free).
+"""
 
 from __future__ import annotations
 
@@ -9,77 +17,83 @@ import numpy as np
 from ..observations.geometry import CLEARLY_OFF, COINCIDING, axes_by_rule
 from ..observations.stacked import StackedClouds
 from ..typing import Array
-from .rotations import Ending
+from .rotations import Termination
 
-SYMMETRIC = 1e-6  # a mean cube, as a share of the largest, below which the landmarks lie alike on both sides of an axis
-CANCELLED = 1e-5  # of the squares that a cost is the difference of: a smaller one has lost too many digits
+SYMMETRIC = 1e-6  # third moment along an axis, with coordinates at most 1, below which the landmarks count as symmetric
+CANCELLED = 1e-5  # a cost below this fraction of the terms it is the difference of has lost too many digits
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """A map in its principal axes with the pose of every cloud, R_t p + t_t near the map."""
+    """A map in its principal axes, and the pose of each cloud: R_t p + t_t lies near the map."""
 
     map: Array  # (m, d)
     scales: Array  # (d,), descending
     rotations: Array  # (n, d, d)
     translations: Array  # (n, d)
-    cost: float  # eq. 11; NaN where nobody asked for it
     iterations: int
-    ending: Ending | None  # None: a closed form, nothing iterated
+    termination: Termination | None  # None: the rotations come in closed form
 
 
 def to_principal_axes(
-    M: Array,
+    M: Array,  # (m, d)
     stacked: StackedClouds,
-    rotations: Array,
+    rotations: Array,  # (n, d, d)
     iterations: int,
-    ending: Ending | None,
-    factors: Array | None = None,
-    costed: bool = True,
+    termination: Termination | None,
+    size_factors: Array | None = None,  # (n,); None: all 1
 ) -> Gauge:
-    """The map zero-centred in its principal axes, poses moved along, signs by rule (eq. 14).
+    """The map zero-centred in its principal axes, with the poses that belong to it (eq. 14).
 
-    Axes are turned so that the third moment of the landmarks along each is positive; where it
-    vanishes by symmetry, so that the first landmark off the axis is.  The last axis of a body has
-    no choice: it keeps the hand of the clouds.  Axes of coinciding scales are chosen by the landmarks
-    (:func:`axes_by_rule`).  ``factors`` are the clouds' sizes, where they are free.
+    The sign of each axis but the last makes the third moment of the landmarks along it positive; if that vanishes by
+    symmetry, it makes the first landmark that lies clearly off zero positive.  The sign of the last axis preserves the
+    handedness of the clouds.  Axes of coinciding scales are chosen by the landmarks (:func:`axes_by_rule`).
     """
     M = M - M.mean(axis=0)
     _, scales, axes = np.linalg.svd(M, full_matrices=False)
     axes = axes_by_rule(M, scales, axes, COINCIDING * scales[0])
     signs = np.array([_sign(M @ axis) for axis in axes])
     signs[-1] = np.sign(np.linalg.det(axes)) * np.prod(signs[:-1])
-    turn = signs[:, None] * axes
-    M = M @ turn.T
-    rotations = turn @ rotations
-    motions = rotations if factors is None else factors[:, None, None] * rotations
-    there = (stacked.weights.T @ M) / stacked.total_weights[:, None]  # (n, d)
-    translations = there - np.einsum("ted,td->te", motions, stacked.means)
-    cost = _cost(M, stacked, motions, there) if costed else np.nan
-    return Gauge(M, scales, rotations, translations, cost, iterations, ending)
+    D = signs[:, None] * axes
+    M = M @ D.T
+    rotations = D @ rotations
+    linear = rotations if size_factors is None else size_factors[:, None, None] * rotations
+    translations = _means_in_map(M, stacked) - np.einsum("ted,td->te", linear, stacked.means)
+    return Gauge(M, scales, rotations, translations, iterations, termination)
 
 
-def _cost(M: Array, stacked: StackedClouds, motions: Array, there: Array) -> float:
-    """Eq. 11 by the moments of the clouds; where nearly nothing is left of them, by what is left of every point."""
+def rigid_cost(gauge: Gauge, stacked: StackedClouds) -> float:
+    """The rigid cost  sum_t |W_t^(1/2) (P_t R_t' + 1 t_t' - M_t)|^2  of a map and its poses.
+
+    It is computed from the second moments of the clouds.  If these cancel nearly completely, it is summed over the
+    residuals of all points instead.
+    """
+    M, rotations, means = gauge.map, gauge.rotations, _means_in_map(gauge.map, stacked)
     n, _, d = stacked.centred.shape
-    own = stacked.squared_sizes * np.einsum("nij,nij->n", motions, motions) / d  # a motion is a rotation times a size
-    pulled = (stacked.weighted_points.T @ M).reshape(n, d, d)
-    placed = float(stacked.weights.sum(axis=1) @ np.einsum("md,md->m", M, M))
-    placed -= float(stacked.total_weights @ np.einsum("nd,nd->n", there, there))
-    cost = float(own.sum()) + placed - 2 * float(np.einsum("nij,nji->", pulled, motions))
-    if cost > CANCELLED * (float(own.sum()) + placed):
+    # rotations are orthonormal to rounding only, and the cost may be a small difference
+    of_clouds = float((stacked.squared_sizes * np.einsum("nij,nij->n", rotations, rotations) / d).sum())
+    of_map = float(stacked.weights.sum(axis=1) @ np.einsum("md,md->m", M, M))
+    of_map -= float(stacked.total_weights @ np.einsum("nd,nd->n", means, means))
+    cross = (stacked.weighted_points.T @ M).reshape(n, d, d)
+    cost = of_clouds + of_map - 2 * float(np.einsum("nij,nji->", cross, rotations))
+    if cost > CANCELLED * (of_clouds + of_map):
         return cost
-    off = stacked.centred @ np.swapaxes(motions, 1, 2)
-    off -= M
-    off += there[:, None]
-    return float(np.vdot(stacked.weights.T, np.einsum("nmd,nmd->nm", off, off)))
+    residuals = stacked.centred @ np.swapaxes(rotations, 1, 2)
+    residuals -= M
+    residuals += means[:, None]
+    return float(np.vdot(stacked.weights.T, np.einsum("nmd,nmd->nm", residuals, residuals)))
 
 
-def _sign(along: Array) -> float:
-    size = np.abs(along).max()
-    if size == 0:
+def _means_in_map(M: Array, stacked: StackedClouds) -> Array:  # (n, d)
+    """The weighted mean, in the map, of the landmarks of each cloud."""
+    return np.asarray((stacked.weights.T @ M) / stacked.total_weights[:, None])
+
+
+def _sign(coordinates: Array) -> float:  # (m,) along one axis
+    largest = np.abs(coordinates).max()
+    if largest == 0:
         return 1.0
-    third = np.mean((along / size) ** 3)
+    third = np.mean((coordinates / largest) ** 3)
     if abs(third) > SYMMETRIC:
         return float(np.sign(third))
-    return float(np.sign(along[np.argmax(np.abs(along) > CLEARLY_OFF * size)]))
+    return float(np.sign(coordinates[np.argmax(np.abs(coordinates) > CLEARLY_OFF * largest)]))

@@ -1,154 +1,167 @@
 """Rigid and similarity registration of all clouds.
 
-With every map point free, the map and the translations are eliminated from
+With every landmark of the map free,
 
     min over M, R_t, t_t, s_t of   sum_t |W_t^(1/2) (s_t P_t R_t' + 1 t_t' - M_t)|^2   (theory, eq. 15)
 
-exactly: with points centred by weight, D the total weight of each landmark, w_t the weights of a
-cloud as a vector over landmarks,
+is a quadratic form in the linear parts s_t R_t once the map and the translations are eliminated.  With points centred
+by weight, D the total weight of each landmark, and w_t the weights of cloud t as a vector over all landmarks,
 
-    M = D^-1 (sum_t s_t W_t P_t R_t' + w_t tau_t'),      Laplacian tau = w' D^-1 sum_t s_t W_t P_t R_t'
+    M = D^-1 (sum_t s_t W_t P_t R_t' + w_t tau_t'),      L tau = w' D^-1 sum_t s_t W_t P_t R_t',
 
-where the Laplacian diag(|w_t|) - w' D^-1 w connects the clouds.  The remaining cost is a quadratic form in the
-rotations.
+with the graph Laplacian  L = diag(|w_t|) - w' D^-1 w  of the clouds.  If the translations are eliminated first, and the
+map has the price gamma tr(M' Q M) of eq. 16, the map solves
+
+    (gamma Q + D - sum_t w_t w_t' / |w_t|) M = sum_t s_t W_t P_t R_t'.
+
+Both systems leave the position of the map free; adding a multiple of 1 1' fixes it.
 """
 
 from __future__ import annotations
 
-from copy import copy
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ..observations.collection import Observations
 from ..observations.stacked import StackedClouds
-from ..spectrum.matrix_free import Apply
-from ..spectrum.operators import CostOperator, DenseCost
+from ..spectrum.dense import DenseCost
+from ..spectrum.operator import Apply, CostOperator, DiagonalPlusLowRank
 from ..typing import Array
 from .principal_axes import Gauge, to_principal_axes
-from .rotations import Ending, Operator, maximise_over_rotations
+from .rotations import Operator, Termination, maximise_over_rotations
 
-SIMILARITY_ROUNDS = 500
-SETTLED = 1e-12  # relative change of the clouds' sizes that ends the rounds
-MANY_MOTIONS = 100_000  # entries of a matrix over all motions, above which few steps go without it
+MAX_SIZE_ITERATIONS = 500
+CONVERGED_SIZES = 1e-12  # relative change of the size factors that ends the iteration
+SMALL_SYSTEM = 100_000  # entries of the matrix over all unit motions up to which it is computed at once
+MAX_SEPARATE_SOLVES = 24  # applications of the operator of a larger system before that matrix is computed
 
 
 class RigidSystem:
-    """Eq. 15 with the map and the translations eliminated, or eq. 16 where the map has a price.
+    """Eq. 15, or eq. 16 if the map has a price, with the map and the translations eliminated.
 
-    The map of any rotations is linear in them, and is solved for once, for the unit motions of every cloud; or, where
-    few steps are to be expected and clouds are many, anew for the motions of every step.
+    The map is linear in the motions (linear parts) of the clouds.  A system of few clouds is solved once for the d unit
+    motions of each cloud.  A system of many clouds is solved anew for each application of the operator, because the
+    rotations usually converge in fewer applications than that would be worth.
     """
 
-    def __init__(self, stacked: StackedClouds, few_steps: bool = False) -> None:
+    def __init__(self, stacked: StackedClouds, inverse: Apply | None = None) -> None:
         n, m, d = stacked.centred.shape
+        self._clouds, self._points = stacked, stacked.weighted_points  # (m, n d)
         self._shape = (n, d, d)
-        self._stepwise = few_steps and n * d * min(n * d, m) > MANY_MOTIONS
-        self._weights, self._pull = stacked.weights, stacked.weighted_points
-        total = self._weights.sum(axis=1)
-        columns = self._weights / np.sqrt(self._weights.sum(axis=0))
-        lifted = np.full(len(total), np.sqrt(total.mean() / len(total)))  # the map's own position is free
-        self._tied = total, columns, lifted
-        self._settle(self._free())
+        self._inverse = (
+            self._inverse_of_free_map() if inverse is None else inverse
+        )  # weighted sums (m, c) -> map (m, c)
+        self._separate_solves = MAX_SEPARATE_SOLVES if n * d * min(n * d, m) > SMALL_SYSTEM else 0
 
     def penalised(self, cost: CostOperator, gamma: float) -> RigidSystem:
-        """The same clouds with the price gamma tr(M' Q M) on the map."""
-        priced = copy(self)
-        priced._settle(self._inverse_with(cost, gamma))
-        return priced
+        """The system of the same clouds with the price gamma tr(M' Q M) of the map."""
+        return RigidSystem(self._clouds, cost.solver(gamma, self._without_translations))
 
-    def _inverse_with(self, cost: CostOperator, gamma: float) -> Apply:
-        """The translations eliminated first, then the map: gamma Q + D - sum_t w_t w_t' / |w_t|, lifted."""
-        return cost.inverse(gamma, *self._tied)
+    @cached_property
+    def _without_translations(self) -> DiagonalPlusLowRank:
+        """D as a diagonal, the columns w_t / |w_t|^(1/2), and the multiple of 1 that fixes the position of the map."""
+        weights = self._clouds.weights
+        total = weights.sum(axis=1)
+        columns = weights / np.sqrt(weights.sum(axis=0))
+        return DiagonalPlusLowRank(total, columns, np.full(len(total), np.sqrt(total.mean() / len(total))))
 
-    def _settle(self, settled: Apply) -> None:
-        self._settled = settled
-        if self._stepwise:
-            return
-        self._places = settled(self._pull)  # (m, n d): the map that each unit motion makes
-        m, motions = self._places.shape
-        self._support = self._pull.T @ self._places if motions <= m else None  # (n d, n d)
+    def _inverse_of_free_map(self) -> Apply:
+        """The system of eq. 15, by whichever of the landmarks and the clouds are fewer."""
+        weights = self._clouds.weights
+        m, n = weights.shape
+        if m < n:
+            return DenseCost(np.zeros((m, m))).solver(0.0, self._without_translations)
+        total = weights.sum(axis=1)[:, None]
+        laplacian = np.diag(weights.sum(axis=0)) - weights.T @ (weights / total)
+        trace = np.trace(laplacian)
+        factor = cho_factor(laplacian + trace / n**2 + 1e-15 * trace * np.eye(n))
 
-    def _free(self) -> Apply:
-        """(m, c) weighted sums -> (m, c) map points, where each map point is free."""
-        m, n = self._weights.shape
-        if m < n:  # the smaller of the two systems
-            return self._inverse_with(DenseCost(np.zeros((m, m))), 0.0)
-        total = self._weights.sum(axis=1)[:, None]
-        laplacian = np.diag(self._weights.sum(axis=0)) - self._weights.T @ (self._weights / total)
-        # the map's own position is free: lifting the constants fixes it at the origin
-        size = np.trace(laplacian)
-        ties = cho_factor(laplacian + size / n**2 + 1e-15 * size * np.eye(n))
+        def inverse(sums: Array) -> Array:
+            translations = cho_solve(factor, weights.T @ (sums / total))
+            return (sums + weights @ translations) / total
 
-        def settled(moved: Array) -> Array:
-            offsets = cho_solve(ties, self._weights.T @ (moved / total))
-            return (moved + self._weights @ offsets) / total
+        return inverse
 
-        return settled
+    @cached_property
+    def _unit_maps(self) -> Array:  # (m, n d)
+        """The map that each unit motion of each cloud makes."""
+        return self._inverse(self._points)
+
+    @cached_property
+    def _matrix(self) -> Array:  # (n d, n d)
+        """The operator as a matrix."""
+        return self._points.T @ self._unit_maps
 
     def map_of(self, motions: Array) -> Array:  # (n, d, d) s_t R_t -> (m, d)
-        stacked = self._stacked(motions)
-        return self._settled(self._pull @ stacked) if self._stepwise else self._places @ stacked
+        """The best map for given motions."""
+        columns = self._as_columns(motions)
+        return self._inverse(self._points @ columns) if self._separate_solves else self._unit_maps @ columns
 
-    def operator(self, motions: Array) -> Array:
-        stacked = self._stacked(motions)
-        if self._stepwise:
-            settled = self._settled(self._pull @ stacked)
-            return np.swapaxes((self._pull.T @ settled).reshape(self._shape), 1, 2)
-        pulled = self._pull.T @ (self._places @ stacked) if self._support is None else self._support @ stacked
-        return np.swapaxes(pulled.reshape(self._shape), 1, 2)
+    def operator(self, motions: Array) -> Array:  # (n, d, d) -> (n, d, d)
+        """G of eq. 12 for this problem: the cross-moments of each cloud with the best map."""
+        n, d, _ = self._shape
+        if self._separate_solves:
+            self._separate_solves -= 1
+            products = self._points.T @ self._inverse(self._points @ self._as_columns(motions))
+        elif n * d <= len(self._points):
+            products = self._matrix @ self._as_columns(motions)
+        else:
+            products = self._points.T @ (self._unit_maps @ self._as_columns(motions))
+        return np.swapaxes(products.reshape(self._shape), 1, 2)
 
-    def _stacked(self, motions: Array) -> Array:  # (n, d, d) -> (n d, d), one above the other, transposed
+    def _as_columns(self, motions: Array) -> Array:  # (n, d, d) -> (n d, d), transposed motions below each other
         return np.swapaxes(motions, 1, 2).reshape(-1, self._shape[2])
 
-    def resized(self, factors: Array) -> Operator:
-        """The operator with the clouds' sizes multiplied by ``factors`` (n,)."""
-        s = factors[:, None, None]
+    def operator_with_sizes(self, size_factors: Array) -> Operator:
+        """G for clouds whose sizes are multiplied by factors (n,)."""
+        s = size_factors[:, None, None]
         return lambda rotations: s * self.operator(s * rotations)
 
-    def mutual_pull(self, rotations: Array) -> Array:  # (n, d, d) -> (n, n)
-        """How far the clouds' sizes support each other: eq. 15 is sum_t s_t^2 |P_t|^2 - s' N s."""
-        m, (n, d, _) = len(self._pull), self._shape
-        moved = np.einsum("mtd,ted->tem", self._pull.reshape(m, n, d), rotations)
-        placed = np.einsum("mtd,ted->tem", self._places.reshape(m, n, d), rotations)
-        return moved.reshape(n, -1) @ placed.reshape(n, -1).T
+    def size_matrix(self, rotations: Array) -> Array:  # (n, d, d) -> (n, n)
+        """N of the cost  sum_t s_t^2 |P_t|^2 - s' N s,  to which eq. 15 reduces for given rotations."""
+        m, (n, d, _) = len(self._points), self._shape
+        rotated = np.einsum("mtd,ted->tem", self._points.reshape(m, n, d), rotations)
+        maps = np.einsum("mtd,ted->tem", self._unit_maps.reshape(m, n, d), rotations)
+        return rotated.reshape(n, -1) @ maps.reshape(n, -1).T
 
 
 def rigid_registration(observations: Observations, start: Array) -> Gauge:
     """The optimum of eq. 15 with s_t = 1, from the given rotations."""
-    return registered(RigidSystem(observations.stacked), observations.stacked, start)
+    return solve_rigid(RigidSystem(observations.stacked), observations.stacked, start)
 
 
-def registered(system: RigidSystem, stacked: StackedClouds, start: Array) -> Gauge:
-    """The best rotations of a system, and its map, delivered."""
-    end = maximise_over_rotations(system.operator, start)
-    return to_principal_axes(system.map_of(end.rotations), stacked, end.rotations, end.iterations, end.ending)
+def solve_rigid(system: RigidSystem, stacked: StackedClouds, start: Array) -> Gauge:
+    """The best rotations of a system and its map, in principal axes."""
+    best = maximise_over_rotations(system.operator, start)
+    M = system.map_of(best.rotations)
+    return to_principal_axes(M, stacked, best.rotations, best.iterations, best.termination)
 
 
 def similarity_registration(observations: Observations, start: Array) -> tuple[Gauge, Array]:
-    """The optimum of eq. 15 with the clouds' sizes free, and the factors s_t.
+    """The optimum of eq. 15 with free sizes, and the size factors s_t.
 
-    Sizes are measured against each other only: sum_t s_t^2 |P_t|^2 = sum_t |P_t|^2.  For given
-    rotations the best s is the top eigenvector of the clouds' mutual pull.
+    Only the ratios of the sizes are determined; they are normalised by  sum_t s_t^2 |P_t|^2 = sum_t |P_t|^2.
+    Rotations and sizes are optimised in turn.
     """
     system = RigidSystem(observations.stacked)
-    size = np.sqrt(np.trace(observations.stacked.moments, axis1=1, axis2=2))
-    rotations, factors = start, np.ones(len(size))
-    iterations, ending = 0, Ending.LIMIT
-    for _ in range(SIMILARITY_ROUNDS):
-        end = maximise_over_rotations(system.resized(factors), rotations)
-        rotations, iterations = end.rotations, iterations + end.iterations
-        renewed = _best_factors(system, rotations, size)
-        change = np.abs(renewed / factors - 1).max()
-        factors = renewed
-        if change < SETTLED:
-            ending = end.ending
+    sizes = np.sqrt(np.trace(observations.stacked.moments, axis1=1, axis2=2))
+    rotations, factors = start, np.ones(len(sizes))
+    iterations, termination = 0, Termination.LIMIT
+    for _ in range(MAX_SIZE_ITERATIONS):
+        best = maximise_over_rotations(system.operator_with_sizes(factors), rotations)
+        rotations, iterations = best.rotations, iterations + best.iterations
+        previous, factors = factors, _best_size_factors(system, rotations, sizes)
+        if np.abs(factors / previous - 1).max() < CONVERGED_SIZES:
+            termination = best.termination
             break
     M = system.map_of(factors[:, None, None] * rotations)
-    return to_principal_axes(M, observations.stacked, rotations, iterations, ending, factors), factors
+    return to_principal_axes(M, observations.stacked, rotations, iterations, termination, factors), factors
 
 
-def _best_factors(system: RigidSystem, rotations: Array, size: Array) -> Array:
-    pull = system.mutual_pull(rotations) / np.outer(size, size)
-    vector = np.linalg.eigh(0.5 * (pull + pull.T))[1][:, -1]
-    return vector * np.sign(vector.sum()) / size * np.linalg.norm(size)
+def _best_size_factors(system: RigidSystem, rotations: Array, sizes: Array) -> Array:  # (n,)
+    """For given rotations the best s_t |P_t| are the top eigenvector of the size matrix, in units of the sizes."""
+    matrix = system.size_matrix(rotations) / np.outer(sizes, sizes)
+    vector = np.linalg.eigh(0.5 * (matrix + matrix.T))[1][:, -1]
+    return vector * np.sign(vector.sum()) / sizes * np.linalg.norm(sizes)

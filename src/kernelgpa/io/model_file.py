@@ -16,14 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FormatError, InvalidSetting, KernelGPAError, KernelGPAWarning
+from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
-from ..estimators.models import TPSGPA, AffineGPA, KernelGPA, RigidGPA
-from ..estimators.robust import FAINTEST
+from ..estimators.registration import Registration, WarpStatistics
+from ..estimators.robust import LEAST_FACTOR
 from ..estimators.screening import Problem, problem_of
 from ..gauge.faithful import Faithful
 from ..gauge.principal_axes import Gauge
-from ..gauge.rotations import Ending
+from ..gauge.rotations import Termination
 from ..observations.arrays import frozen
 from ..observations.checks import LEAST_WEIGHT
 from ..observations.cloud import Cloud
@@ -31,7 +32,7 @@ from ..observations.collection import Observations
 from ..observations.geometry import FLAT, Frame
 from ..spectrum.eigenpairs import Spectrum
 from ..version import __version__
-from ..warps import KernelFamily, KernelPart, Warp
+from ..warps import AffineFamily, Family, KernelPart, Warp
 from ..warps.kernels import KERNELS, Kernel, ThinPlate
 from .checked import MOST, Numbers, Unsound, is_whole, names_of, number, split
 from .npz import arrays_in, packed
@@ -39,8 +40,8 @@ from .npz import arrays_in, packed
 FORMAT = 1  # raised when a reader of before would misunderstand
 METHODS: dict[type[GPA], str] = {RigidGPA: "rigid", AffineGPA: "affine", TPSGPA: "tps", KernelGPA: "kernel"}
 CLASSES = {one.__name__: one for one in METHODS}
-PLAIN = ("map_", "scales_", "rotations_", "translations_", "eigenvalues_")
-OF_BENT = ("weights_", "residuals_", "standardised_residuals_", "inducing_errors_", "shared_landmarks_")
+STORED = ("map_", "rotations_", "translations_", "size_factors_")
+STATISTICS = ("weights_", "residuals_", "standardised_residuals_", "inducing_errors_", "shared_landmarks_")
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
@@ -60,25 +61,20 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         "clouds": list(names[0]),
         "landmarks": list(names[1]),
         "dimension": gpa.observations_.dimension,
-        "ending": None if gpa.gauge_.ending is None else gpa.gauge_.ending.name,
+        "ending": None if gpa.gauge_.termination is None else gpa.gauge_.termination.name,
         "about": about or {},
     }
-    arrays: Arrays = {name: getattr(gpa, name) for name in PLAIN}
+    arrays: Arrays = {name: getattr(gpa, name) for name in (*STORED, *STATISTICS)}
     arrays |= _observations_to(gpa.observations_) | _gauge_to(gpa.gauge_) | {"part": gpa.problem_.part}
     arrays |= _warps_to(gpa.warps_)
-    if isinstance(gpa, DeformableGPA):
-        arrays |= {name: getattr(gpa, name) for name in OF_BENT}
-        header["kernel"] = _kernel_name(gpa)
-        header["smoothing"] = gpa.smoothing_
-        header["inducing"] = getattr(gpa.family_, "inducing", None)
-        header["faithful"] = None if gpa.faithful_ is None else [gpa.faithful_.gamma, gpa.faithful_.excess]
-        if gpa.spectrum_ is not None:
-            spectrum = asdict(replace(gpa.spectrum_, space=None))
-            del spectrum["space"]  # a help for solves that follow, and no result
-            arrays |= {f"spectrum_{name}": spectrum.pop(name) for name in ("values", "vectors")}
-            header["spectrum"] = spectrum
-    elif isinstance(gpa, RigidGPA):
-        arrays["size_factors_"] = gpa.size_factors_
+    header["kernel"] = _kernel_name(gpa)
+    header["smoothing"] = gpa.smoothing_
+    header["inducing"] = getattr(gpa.family_, "inducing", None)
+    header["faithful"] = None if gpa.faithful_ is None else [gpa.faithful_.gamma, gpa.faithful_.excess]
+    spectrum = asdict(replace(gpa.spectrum_, subspace=None))
+    del spectrum["subspace"]  # a help for solves that follow, and no result
+    arrays |= {f"spectrum_{name}": spectrum.pop(name) for name in ("values", "vectors")}
+    header["spectrum"] = spectrum
     return packed({"header": np.array(json.dumps(header)), **arrays})
 
 
@@ -137,76 +133,76 @@ def _restored(header: dict[str, Any], arrays: Numbers) -> GPA:
         warnings.simplefilter("ignore", KernelGPAWarning)
         problem = problem_of(observations, part)
     gauge = _gauge_from(header, arrays, len(problem.landmarks), len(part), d)
-    fitted: dict[str, Any] = {
-        "map_": arrays.floats("map_", m, d, unknown=True),
-        "scales_": arrays.floats("scales_", d, least=0),
-        "rotations_": arrays.rotations("rotations_", n, d, d),
-        "translations_": arrays.floats("translations_", n, d),
-        "eigenvalues_": arrays.floats("eigenvalues_", d + 1, unknown=True),
-        "problem_": problem,
-        "observations_": observations,
-        "gauge_": gauge,
-        "warps_": _warps_from(header, arrays, gpa, n, d),
-        "mirrored_": [observations.names[t] for t in problem.mirrored],
-    }
-    places = fitted["map_"][problem.counts > 0]
-    if not np.isfinite(places).all():
-        raise Unsound("map_ has no place for a landmark that was seen")
-    if not np.ptp(places, axis=0).max() > 1 / MOST:
-        raise Unsound("all landmarks of map_ are in one place")
-    if not fitted["scales_"][0] > 0:
+    positions = arrays.floats("map_", m, d, unknown=True)
+    known = positions[problem.counts > 0]
+    if not np.isfinite(known).all():
+        raise Unsound("map_ has no position for a landmark that was seen")
+    if not np.ptp(known, axis=0).max() > 1 / MOST:
+        raise Unsound("all landmarks of map_ coincide")
+    if not gauge.scales[0] > 0:
         raise Unsound("the first of scales_ is 0")
-    if isinstance(gpa, DeformableGPA):
-        fitted |= _bent_from(gpa, header, arrays, problem, gauge)
-    else:
-        fitted["size_factors_"] = arrays.floats("size_factors_", n, least=1 / MOST)
-    gpa._keep(fitted)
+    faithful = _faithful_from(header, gauge)
+    gpa._store(
+        Registration(
+            problem,
+            gauge,
+            _spectrum_from(header, arrays, len(problem.landmarks), d),
+            _warps_from(header, arrays, gpa, n, d),
+            positions,
+            arrays.rotations("rotations_", n, d, d),
+            arrays.floats("translations_", n, d),
+            arrays.floats("size_factors_", n, least=1 / MOST),
+            _statistics_from(arrays, problem),
+            _family_from(gpa, header),
+            number(header["smoothing"], "smoothing", least=0),
+            faithful,
+        )
+    )
     return gpa
 
 
-def _bent_from(
-    gpa: DeformableGPA, header: dict[str, Any], arrays: Numbers, problem: Problem, gauge: Gauge
-) -> dict[str, Any]:
-    observations, visible = problem.observations, problem.observations.visible
-    n, m = visible.shape
+def _family_from(gpa: GPA, header: dict[str, Any]) -> Family:
+    if not isinstance(gpa, DeformableGPA):
+        return AffineFamily()
     family = gpa.family()
-    smaller = gpa.smaller(family)
-    if isinstance(family, KernelFamily) and header["inducing"] != family.inducing and smaller is not None:
+    smaller = gpa.smaller_family(family)
+    if header["inducing"] != getattr(family, "inducing", None) and smaller is not None:
         family = smaller  # memory was short when it was fitted
     if header["inducing"] != getattr(family, "inducing", None):
         raise Unsound(f"inducing is {header['inducing']!r}, which is not what the settings say")
-    found = {
-        "weights_": arrays.floats("weights_", n, m, least=0),
-        "residuals_": arrays.floats("residuals_", n, m, least=0, unknown=True),
-        "standardised_residuals_": arrays.floats("standardised_residuals_", n, m, least=0, unknown=True),
-        "inducing_errors_": arrays.floats("inducing_errors_", n, least=0, unknown=True),
-        "shared_landmarks_": arrays.whole("shared_landmarks_", None, most=m - 1),
-    }
-    if not np.array_equal(found["shared_landmarks_"], problem.landmarks):
+    return family
+
+
+def _statistics_from(arrays: Numbers, problem: Problem) -> WarpStatistics:
+    visible = problem.observations.visible
+    n, m = visible.shape
+    found = WarpStatistics(
+        arrays.floats("weights_", n, m, least=0),
+        arrays.floats("residuals_", n, m, least=0, unknown=True),
+        arrays.floats("standardised_residuals_", n, m, least=0, unknown=True),
+        arrays.floats("inducing_errors_", n, least=0, unknown=True),
+    )
+    if not np.array_equal(arrays.whole("shared_landmarks_", None, most=m - 1), problem.landmarks):
         raise Unsound("shared_landmarks_ are not the landmarks that clouds share")
-    if any(np.isfinite(found[name][~visible]).any() for name in ("residuals_", "standardised_residuals_")):
+    if np.isfinite(found.residuals[~visible]).any() or np.isfinite(found.standardised_residuals[~visible]).any():
         raise Unsound("an observation that was not made has a residual")
-    used, given = found["weights_"][:, problem.landmarks], observations.weights[:, problem.landmarks]
-    if np.any(used > 2 * given) or np.any(used < 0.5 * FAINTEST * given):  # robust fits lower what was given
+    used, given = found.weights[:, problem.landmarks], problem.observations.weights[:, problem.landmarks]
+    if np.any(used > 2 * given) or np.any(used < 0.5 * LEAST_FACTOR * given):  # robust fits lower what was given
         raise Unsound("weights_ do not fit the weights that were given")
+    return found
+
+
+def _faithful_from(header: dict[str, Any], gauge: Gauge) -> Faithful | None:
     price = header["faithful"]
-    if price is not None and (not isinstance(price, list) or len(price) != 2):
-        raise Unsound("faithful is no pair")
-    return {
-        **found,
-        "family_": family,
-        "smoothing_": number(header["smoothing"], "smoothing", least=0),
-        "spectrum_": _spectrum_from(header, arrays, len(problem.landmarks), observations.dimension),
-        "faithful_": None
-        if price is None
-        else Faithful(gauge, number(price[0], "gamma", least=0), number(price[1], "excess", unknown=True)),
-    }
-
-
-def _spectrum_from(header: dict[str, Any], arrays: Numbers, m: int, d: int) -> Spectrum | None:
-    found = header.get("spectrum")
-    if found is None:
+    if price is None:
         return None
+    if not isinstance(price, list) or len(price) != 2:
+        raise Unsound("faithful is no pair")
+    return Faithful(gauge, number(price[0], "gamma", least=0), number(price[1], "excess", unknown=True))
+
+
+def _spectrum_from(header: dict[str, Any], arrays: Numbers, m: int, d: int) -> Spectrum:
+    found = header["spectrum"]
     if not isinstance(found, dict) or set(found) - {"thinness"} != {"top", "dimension", "solver"}:
         raise Unsound("spectrum has other entries than a spectrum")
     thinness = number(found.get("thinness", 1.0), "thinness", least=FLAT)  # files of 0.1 have none
@@ -249,7 +245,7 @@ def settings_of(gpa: GPA) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
 
 
-def _kernel_name(gpa: DeformableGPA) -> str | None:
+def _kernel_name(gpa: GPA) -> str | None:
     kernel = getattr(gpa.family_, "kernel", None)
     return next((name for name, value in KERNELS.items() if value == kernel), None)
 
@@ -291,21 +287,20 @@ def _gauge_to(gauge: Gauge) -> Arrays:
         "gauge_scales": gauge.scales,
         "gauge_rotations": gauge.rotations,
         "gauge_translations": gauge.translations,
-        "gauge_numbers": np.array([gauge.cost, gauge.iterations]),
+        "gauge_numbers": np.array([np.nan, gauge.iterations]),  # the first number was the cost, which is not kept
     }
 
 
 def _gauge_from(header: dict[str, Any], arrays: Numbers, m: int, n: int, d: int) -> Gauge:
     """The map of m landmarks, from n clouds."""
-    cost, iterations = arrays.floats("gauge_numbers", 2, unknown=True).tolist()
+    iterations = arrays.floats("gauge_numbers", 2, unknown=True).tolist()[1]
     return Gauge(
         arrays.floats("gauge_map", m, d),
         arrays.floats("gauge_scales", d, least=0),
         arrays.rotations("gauge_rotations", n, d, d),
         arrays.floats("gauge_translations", n, d),
-        cost,
         int(number(iterations, "the number of iterations", least=0)),
-        None if header["ending"] is None else Ending[header["ending"]],
+        None if header["ending"] is None else Termination[header["ending"]],
     )
 
 

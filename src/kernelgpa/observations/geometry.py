@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..typing import Array
+from ..typing import Array, IndexArray
 
 FLAT = 1e-8  # a spread below this share of the largest one counts as none
 THIN = 1e-3  # a spread below this share of the largest is not read off second moments
 SHEET = 0.2  # a cloud thinner than this share of its next wider axis is a sheet (in 2D a curve)
 ROUNDING = 2.0  # units in the last place of the coordinates that count as none
 COINCIDING = 1e-8  # spreads that differ by less, as a share of the largest, leave their axes to rounding
+ORTHONORMALISATIONS = 4  # each resolves eight more digits of thinness
 CLEARLY_OFF = 1 / np.pi  # of the largest distance; irrational, so that no point of a regular grid lies just there
 
 
@@ -149,3 +150,29 @@ def orthonormal_affine(
     coefficients[:-1, 1:] = slopes
     coefficients[-1, 1:] = -mean @ slopes
     return AffineBasis(np.column_stack([constant * root, left[:, :rank]]), coefficients)
+
+
+def orthonormal_slopes(
+    centred: Array,  # (n, m, d) points of several clouds, minus their weighted means
+    weights: Array,  # (n, m)
+    moments: Array,  # (n, d, d) weighted second moments
+    ranks: IndexArray,  # (n,) number of dimensions that each cloud spans
+) -> Array:  # (n, m, d)
+    """Linear functions L_t of the points of each cloud with L_t' W_t L_t = I; the first d - rank columns are zero.
+
+    W_t^(1/2) L_t spans what the slopes of :func:`orthonormal_affine` span, in a third of the time for many clouds.
+    The second moments determine the directions of a thin cloud only to the square of its thinness.  Therefore the
+    functions are orthonormalised again, from their own moments, until these are those of a thick cloud.
+    """
+    d = centred.shape[2]
+    spanned = np.arange(d) >= d - ranks[:, None]  # eigenvalues are ascending
+    functions = centred
+    for _ in range(ORTHONORMALISATIONS):
+        squares, axes = np.linalg.eigh(moments)
+        squares = np.maximum(squares, np.finfo(np.float64).eps * squares[:, -1:])  # smaller ones are rounding errors
+        shrink = np.where(spanned, 1 / np.sqrt(np.where(spanned, squares, 1.0)), 0.0)
+        functions = functions @ (axes * shrink[:, None, :])
+        if not np.any(spanned & (squares < SHEET**2 * squares[:, -1:])):
+            break
+        moments = np.swapaxes(functions, 1, 2) @ (functions * weights[:, :, None])
+    return functions

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from ..errors import InvalidObservations, InvalidSetting, NotFitted
+from ..errors import InvalidObservations, InvalidSetting
 from ..estimators.base import GPA
 from ..observations.arrays import finite_rows, masked_as_nan
 from ..typing import Array, IndexArray
@@ -34,8 +34,7 @@ def fitted(gpa: Any) -> GPA:
         raise InvalidSetting(
             f"found {type(gpa).__name__}; expected a fitted estimator, such as KernelGPA().fit(points)"
         )
-    if not hasattr(gpa, "warps_"):
-        raise NotFitted(f"this {type(gpa).__name__} is not fitted; call fit(points) first")
+    _ = gpa.observations_  # raises NotFitted if it is not fitted
     return gpa
 
 

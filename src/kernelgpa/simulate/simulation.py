@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InvalidSetting
-from ..gauge.rotations import nearest
+from ..gauge.rotations import nearest_rotation
 from ..typing import Array, IndexArray
 
 
@@ -36,7 +36,7 @@ def at_rest(bodies: Array, template: Array) -> Array:  # (n, v, d), (v, d) -> (n
     that the sensors' poses are the truth.
     """
     here, there = bodies.mean(axis=1, keepdims=True), template.mean(axis=0)
-    turns = nearest(np.einsum("vi,nvj->nij", template - there, bodies - here))
+    turns = nearest_rotation(np.einsum("vi,nvj->nij", template - there, bodies - here))
     return (bodies - here) @ turns.transpose(0, 2, 1) + there
 
 

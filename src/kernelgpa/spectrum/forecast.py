@@ -24,7 +24,8 @@ from pathlib import Path
 
 from ..errors import InvalidSetting
 from ..warps.kernels import sparse_pays
-from .operators import MOST_DENSE, MOST_FEATURES, ROWS, SMALL
+from .low_rank import FEATURE_ROWS
+from .operator import LIMITS
 
 WORD = 8
 MOST = 10**12  # clouds, landmarks, ...: more is a mistake
@@ -122,10 +123,10 @@ def forecast(
         width = min(inducing, s) + d + 1
         features = n * width
         path, rest = ITERATED, 16.0 * m * width
-        if m <= SMALL or (2 * features >= m and m <= MOST_DENSE):
+        if LIMITS.prefers_dense(m, features):
             path, rest = DENSE, 2.5 * m**2
-        elif features <= MOST_FEATURES:
-            path, rest = WOODBURY, 2.5 * features**2 + min(m, ROWS) * features
+        elif features <= LIMITS.woodbury:
+            path, rest = WOODBURY, 2.5 * features**2 + min(m, FEATURE_ROWS) * features
         numbers = (n + 1) * s * width + rest
     return Forecast(path, int(WORD * (numbers + stacked) + PROGRAM), available_memory())
 

@@ -25,7 +25,7 @@ from ..observations.identifiers import in_order
 from ..observations.stacked import StackedClouds, WeightedProducts
 from ..typing import Array, IndexArray, Name
 from ..warps import Family, ReducedCloud
-from .operators import DenseCost
+from .dense import DenseCost
 
 Key = int
 NOWHERE = -1

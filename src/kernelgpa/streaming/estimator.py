@@ -30,10 +30,12 @@ from ..errors import (
     TooLarge,
     WeaklyConnected,
 )
-from ..estimators.base import GPA, padded
-from ..estimators.deformable import DeformableGPA, WarmStart
+from ..estimators.base import GPA
+from ..estimators.deformable import DeformableGPA
 from ..estimators.models import KernelGPA
+from ..estimators.registration import padded
 from ..estimators.screening import screen
+from ..gauge.initial import WarmStart
 from ..gauge.mirror import is_mirror_image
 from ..gauge.poses import pose_onto
 from ..observations.arrays import finite_rows
@@ -271,7 +273,7 @@ class StreamingGPA(StreamResults):
     def _solve_sum(self, running: RunningSum, start: Array) -> StreamMap:
         core, cost = running.arrays(), running.cost()
         try:
-            warm = None if self._solved is None else WarmStart(self._near(running))
+            warm = None if self._solved is None else WarmStart(start, self._near(running))
             solution = self._bending().solve(core, cost, start, warm=warm)
         except (NumericalFailure, np.linalg.LinAlgError) as problem:
             require_connected(running.batch())
@@ -282,9 +284,9 @@ class StreamingGPA(StreamResults):
         if spectrum.values[0] < NO_TIE * spectrum.top:  # clouds that come apart cost nothing
             require_connected(running.batch())
         gauge = solution.gauge
-        if spectrum.space is not None:
-            self._space = np.zeros((len(running.names), spectrum.space.shape[1]))
-            self._space[running.numbers] = spectrum.space
+        if spectrum.subspace is not None:
+            self._space = np.zeros((len(running.names), spectrum.subspace.shape[1]))
+            self._space[running.numbers] = spectrum.subspace
         solved = StreamMap(
             list(running.landmarks),
             gauge.map,

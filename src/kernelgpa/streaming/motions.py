@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidObservations
-from ..gauge.pose_graph import Motion, deviations, refined
-from ..gauge.rotations import nearest
+from ..gauge.pose_graph import Motion, motion_errors, refine_poses
+from ..gauge.rotations import nearest_rotation
 from ..spectrum.running_sum import Key
 from ..trust.diagnosis import Finding
 from ..typing import Array
@@ -94,21 +94,21 @@ def with_motions(
         )
         for key, one in pairs
     ]
-    off = deviations(rotations, translations, trust, motions)
+    off = motion_errors(rotations, translations, trust, motions)
     heeded = [one for one, away in zip(motions, off, strict=True) if away <= SURPRISING]
     told = {(key, one.source, i): float(away) for i, ((key, one), away) in enumerate(zip(pairs, off, strict=True))}
     if not heeded:
         return solved, told
     if not any(one.source == n for one in heeded):
         rotations, translations, trust = rotations[:n], translations[:n], trust[:n]
-    turned, moved = refined(rotations, translations, trust, heeded)
+    turned, moved = refine_poses(rotations, translations, trust, heeded)
     return replace(solved, rotations=turned[:n], translations=moved[:n]), told
 
 
 def _tracker(tracked: Sequence[tuple[int, Measured]], rotations: Array, translations: Array) -> tuple[Array, Array]:
     """The pose of the tracker in the map: the mean of where its measured poses put it."""
     turns = np.array([rotations[t] @ np.asarray(one.rotation, dtype=np.float64).T for t, one in tracked])
-    turn = nearest(turns.sum(axis=0))
+    turn = nearest_rotation(turns.sum(axis=0))
     shifts = [translations[t] - turn @ np.asarray(one.translation, dtype=np.float64) for t, one in tracked]
     return turn, np.median(shifts, axis=0)
 

@@ -74,7 +74,7 @@ class Agreement:
 
     @cached_property
     def residuals(self) -> Array | None:  # (n, m)
-        return getattr(self.gpa, "residuals_", None)
+        return self.gpa.residuals_ if self.gpa.bends else None
 
     @cached_property
     def of_landmarks(self) -> dict[str, Array]:  # (m,) each

@@ -20,7 +20,7 @@ from sklearn.base import clone
 
 from .._numerics.threads import one_blas_thread, require_jobs
 from ..errors import InvalidSetting, WeaklyConnected
-from ..estimators.base import GPA, Prepared
+from ..estimators.base import GPA, PreparedClouds
 from ..estimators.screening import Problem, screen
 from ..observations.collection import Observations, as_observations
 from ..observations.connectivity import require_connected, surely_connected
@@ -95,15 +95,15 @@ def cross_validate(
 
 
 def validated(
-    fitted: GPA, problem: Problem, prepared: Prepared, folds: Sequence[IndexArray], n_jobs: int | None
+    fitted: GPA, problem: Problem, prepared: PreparedClouds | None, folds: Sequence[IndexArray], n_jobs: int | None
 ) -> CrossValidation:
     """Fit, then solve without each fold; folds are landmarks among those that take part."""
-    work = fitted.fit_problem(problem, prepared)
+    solved = fitted.fit_problem(problem, prepared)
     observations = problem.observations
     n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
     predictions, jacobians, spreads = (np.full((n, m, *more), np.nan) for more in ((d,), (d, d), ()))
     squares, count = 0.0, 0
-    for fold, result in zip(folds, fitted.predict_left_out(work, folds, n_jobs), strict=True):
+    for fold, result in zip(folds, solved.predict(folds, n_jobs), strict=True):
         columns = problem.landmarks[fold]
         places = np.ix_(problem.part, columns)
         predictions[places], jacobians[places], spreads[places] = result.points, result.jacobians, result.spreads
@@ -113,7 +113,7 @@ def validated(
         squares += float(np.nansum(off**2))
         count += int(np.sum(~np.isnan(off[:, :, 0])))
     used = np.zeros((n, m))
-    used[np.ix_(problem.part, problem.landmarks)] = work.core.weights
+    used[np.ix_(problem.part, problem.landmarks)] = solved.core.weights
     return CrossValidation(predictions, jacobians, spreads, used, float(np.sqrt(squares / count)), fitted)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.spatial import KDTree
 
 from ..estimators.robust import spread
-from ..gauge.initial import weakest_division
+from ..gauge.initial import weakest_cut
 from ..observations.arrays import finite_rows
 from ..observations.geometry import frame_of
 from ..spectrum.eigenpairs import Uniqueness
@@ -142,7 +142,7 @@ def _torn(gpa: Any) -> list[Finding]:
     if not gpa.problem_.weakly_connected:
         return []
     spectrum = gpa.problem_.initial.spectrum
-    first, second = [[core.names[t] for t in group] for core in [gpa.problem_.core] for group in weakest_division(core)]
+    first, second = [[core.names[t] for t in group] for core in [gpa.problem_.core] for group in weakest_cut(core)]
     return [
         Finding(
             "weakly tied groups",
@@ -184,8 +184,8 @@ def _thickness(points: Array, rank: int) -> float:
 
 
 def _no_gap(gpa: Any) -> list[Finding]:
-    spectrum = getattr(gpa, "spectrum_", None)
-    if spectrum is None or spectrum.gap > 0.1:
+    spectrum = gpa.spectrum_
+    if not gpa.bends or spectrum.gap > 0.1:
         return []
     severity = 0.8 if spectrum.uniqueness is Uniqueness.NO_GAP else 0.4
     return [
@@ -221,7 +221,7 @@ def _collapsed(gpa: Any) -> list[Finding]:
 
 
 def _folded(gpa: Any) -> list[Finding]:
-    if not hasattr(gpa, "residuals_"):
+    if not gpa.bends:
         return []
     folded: dict[Name, int] = {}
     for one, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
@@ -245,7 +245,7 @@ def _folded(gpa: Any) -> list[Finding]:
 
 
 def _suspicious(gpa: Any) -> list[Finding]:
-    if not hasattr(gpa, "residuals_"):
+    if not gpa.bends:
         return []
     if np.isnan(gpa.standardised_residuals_).all():  # clouds with no more landmarks than their warps need
         return []

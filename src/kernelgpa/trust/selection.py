@@ -23,7 +23,7 @@ from sklearn.base import clone
 from .._numerics.progress import with_progress
 from .._numerics.threads import limit_threads, one_blas_thread, require_jobs, worker_count
 from ..errors import InvalidSetting, KernelGPAError, KernelGPAWarning, NumericalFailure, TooLarge
-from ..estimators.base import GPA, Prepared
+from ..estimators.base import GPA, PreparedClouds
 from ..estimators.models import KernelGPA
 from ..estimators.screening import Problem, screen
 from ..observations.collection import as_observations
@@ -144,7 +144,7 @@ def tune(
                 + next((f"the first said: {t.failure}" for _, t in trials if t.failure), "the warps flatten space")
             )
         fitted = clone(base).set_params(**best.settings)
-        fitted.fit_problem(problem, fitted.prepare(problem))
+        fitted.fit_problem(problem)
     return Tuning(fitted, [trial for _, trial in trials], rounding)
 
 
@@ -287,7 +287,7 @@ def _trial(
     base: GPA,
     settings: dict[str, Any],
     problem: Problem,
-    prepared: Prepared,
+    prepared: PreparedClouds | None,
     folds: Sequence[IndexArray],
     limit: float | None,
 ) -> Trial:

@@ -1,0 +1,159 @@
+"""The typed result of a fit, whatever the family of warps.
+
+n clouds, m landmarks, d dimension.  Arrays over clouds and landmarks follow the order in which they were given; what is
+unknown is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import warn
+from ..gauge.faithful import Faithful
+from ..gauge.poses import pose_onto
+from ..gauge.principal_axes import Gauge
+from ..gauge.rotations import Termination
+from ..observations import Observations
+from ..spectrum.eigenpairs import Spectrum
+from ..typing import Array
+from ..warps import Family, ReducedCloud, Warp
+from ..warps.leave_out import leave_one_out
+from .screening import Problem
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The map and poses of the participating clouds, and the eigenpairs they come from."""
+
+    gauge: Gauge
+    spectrum: Spectrum | None = None  # None: not computed
+    faithful: Faithful | None = None  # None: not the faithful map
+    size_factors: Array | None = None  # (n,); None: all 1
+
+
+@dataclass(frozen=True)
+class WarpStatistics:
+    """Weights and residuals of the observations under warps that bend; for rigid motions residuals are NaN."""
+
+    weights: Array  # (n, m) of the last solve; 0 for what took no part
+    residuals: Array  # (n, m) lengths of the leave-one-out residuals, in the map
+    standardised_residuals: Array  # (n, m) the same in units of the deviation expected of each
+    inducing_errors: Array  # (n,) what inducing points may miss of a warp, in the map; 0 if nothing
+
+    @classmethod
+    def of_rigid(cls, problem: Problem) -> WarpStatistics:
+        """Rigid motions leave no residuals that a flexible warp would hide."""
+        weights = np.zeros(problem.shape)
+        weights[:, problem.landmarks] = problem.restricted.weights
+        unknown = np.full(problem.shape, np.nan)
+        return cls(weights, unknown, unknown, np.zeros(len(weights)))
+
+    @classmethod
+    def of_warps(
+        cls,
+        problem: Problem,
+        used: Observations,  # the clouds on the shared landmarks, with the weights of the last solve
+        clouds: Sequence[ReducedCloud],
+        positions: Array,  # (k, d) of the shared landmarks in the map
+        warps: Sequence[Warp],
+    ) -> WarpStatistics:
+        weights = np.zeros(problem.shape)
+        residuals, expected = np.full(problem.shape, np.nan), np.full(problem.shape, np.nan)
+        weights[:, problem.landmarks] = used.weights
+        residuals[:, problem.landmarks] = residual_lengths(clouds, positions)
+        for t, cloud in enumerate(clouds):
+            expected[t, problem.landmarks[cloud.seen]] = _noise_share(cloud, problem.restricted.clouds[t].weights)
+        return cls(weights, residuals, residuals * expected, _inducing_errors(clouds, warps))
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Everything that a fit found."""
+
+    problem: Problem
+    gauge: Gauge  # of the participating clouds and the shared landmarks
+    spectrum: Spectrum
+    warps: list[Warp]  # (n,)
+    map: Array  # (m, d)
+    rotations: Array  # (n, d, d)
+    translations: Array  # (n, d)
+    size_factors: Array  # (n,)
+    statistics: WarpStatistics
+    family: Family
+    smoothing: float
+    faithful: Faithful | None = None
+
+    @property
+    def eigenvalues(self) -> Array:  # (d + 1,)
+        return padded(self.spectrum.values, self.problem.observations.dimension + 1)
+
+
+def warn_if_not_converged(gauge: Gauge) -> None:
+    """The iteration over rotations has a limit; a map from there is still returned."""
+    if gauge.termination is Termination.LIMIT:
+        warn(gauge.termination.value)
+
+
+def whole_map(problem: Problem, gauge: Gauge, warps: Sequence[Warp]) -> Array:  # (m, d)
+    """The map; landmarks that one cloud saw lie where that cloud's warp takes them, those of no cloud are NaN."""
+    observations = problem.observations
+    positions = np.full((len(observations.landmarks), observations.dimension), np.nan)
+    positions[problem.landmarks] = gauge.map
+    seen_once = problem.counts == 1
+    for t in problem.part if seen_once.any() else ():
+        cloud = observations.clouds[t]
+        once = seen_once[cloud.seen]
+        positions[cloud.seen[once]] = warps[t](cloud.points[once])
+    return positions
+
+
+def all_poses(problem: Problem, gauge: Gauge) -> tuple[Array, Array]:  # (n, d, d), (n, d)
+    """Poses of all clouds; those left out of the map are registered to it."""
+    n, d = len(problem.observations.clouds), problem.observations.dimension
+    rotations, translations = np.empty((n, d, d)), np.empty((n, d))
+    rotations[problem.part], translations[problem.part] = gauge.rotations, gauge.translations
+    for t in problem.mirrored:
+        cloud = problem.restricted.clouds[t]
+        rotations[t], translations[t] = pose_onto(cloud, gauge.map[cloud.seen])
+    return rotations, translations
+
+
+def residual_lengths(clouds: Sequence[ReducedCloud], positions: Array) -> Array:  # (k, d) -> (n, k)
+    """Lengths of the leave-one-out residuals of all observations, NaN where unseen (theory, eq. 17)."""
+    lengths = np.full((len(clouds), len(positions)), np.nan)
+    for t, cloud in enumerate(clouds):
+        lengths[t, cloud.seen] = np.linalg.norm(leave_one_out(cloud, positions[cloud.seen]), axis=1)
+    return lengths
+
+
+def posed_observations(observations: Observations, gauge: Gauge) -> Array:  # (n, m, d), NaN where unseen
+    """Every observation after the rigid motion of its cloud."""
+    posed = np.full((len(observations.clouds), len(observations.landmarks), observations.dimension), np.nan)
+    for t, cloud in enumerate(observations.clouds):
+        posed[t, cloud.seen] = cloud.points @ gauge.rotations[t].T + gauge.translations[t]
+    return posed
+
+
+def padded(values: Array, count: int) -> Array:
+    """The first ``count`` values, NaN for those that do not exist."""
+    return np.concatenate([values[:count], np.full(max(0, count - len(values)), np.nan)])
+
+
+def _noise_share(cloud: ReducedCloud, given: Array) -> Array:  # (s,)
+    """The standard deviation of the noise as a share of that expected of each leave-one-out residual.
+
+    The residual of landmark j has the variance 1 / Q_jj: the noise 1 / w_j plus the uncertainty of the prediction from
+    the other landmarks.  ``given`` are the weights before a robust fit lowered them.
+    """
+    prediction = 1 / np.maximum(cloud.diagonal(), np.finfo(np.float64).tiny) - 1 / cloud.weights
+    with np.errstate(over="ignore"):  # a landmark that the warp interpolates cannot be predicted from the others
+        return np.asarray(1 / np.sqrt(1 + given * np.maximum(prediction, 0.0)))
+
+
+def _inducing_errors(clouds: Sequence[ReducedCloud], warps: Sequence[Warp]) -> Array:  # (n,)
+    """|f(u) - f_l(u)| <= e |f| for the best f_l at the inducing points, with |f| of the warp found and e per energy."""
+    pairs = zip(clouds, warps, strict=True)
+    return np.array([c.approximation_error * np.sqrt(w.energy) if c.approximation_error else 0.0 for c, w in pairs])

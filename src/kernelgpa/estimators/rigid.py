@@ -1,0 +1,146 @@
+"""RigidGPA: rotations and translations, and one size factor per cloud if asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from .._numerics.threads import worker_count
+from ..errors import InvalidSetting
+from ..gauge.rigid import rigid_registration, similarity_registration
+from ..observations import Observations
+from ..typing import Array, IndexArray
+from ..warps import AffineFamily, Warp
+from ..warps.affine import affine_warp
+from .base import GPA, PreparedClouds
+from .left_out import Prediction
+from .registration import Registration, Solution, WarpStatistics, all_poses, warn_if_not_converged, whole_map
+from .screening import Problem
+
+
+class RigidGPA(GPA):
+    """Rigid or similarity registration of all clouds: generalised Procrustes analysis with missing landmarks.
+
+    Parameters
+    ----------
+    scaling : bool, default=False
+        Whether each cloud has a size factor of its own.  Sizes are relative: the total size of all clouds is kept.
+
+    Attributes
+    ----------
+    map_ : array (m, d)
+        The mean shape, centred, in its principal axes; NaN for landmarks that no participating cloud saw.
+    rotations_, translations_, size_factors_ : arrays (n, d, d), (n, d), (n,)
+        Poses: ``size_factors_[t] * rotations_[t] @ p + translations_[t]`` lies near the map.
+    scales_ : array (d,)
+        Root of the sum of squares of the map along its axes, largest first.
+    eigenvalues_ : array (d + 1,)
+        Of the affine registration that the rotations start from.
+    warps_ : list of Warp
+        The poses as functions of points.
+    mirrored_ : list
+        Names of the clouds that are mirror images of the others and were left out of the map.
+    residuals_, standardised_residuals_ : arrays (n, m)
+        NaN: they belong to warps that bend.
+
+    Notes
+    -----
+    The initial rotations are those of the affine registration, whose eigenvalue problem has a global solution; the
+    cost (theory, eq. 15) is then minimised over the rotations until convergence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import RigidGPA
+    >>> shape = np.random.default_rng(0).standard_normal((10, 3))
+    >>> turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> gpa = RigidGPA().fit([shape, shape @ turn.T + 5.0])
+    >>> bool(np.allclose(gpa.transform(shape, cloud=0), gpa.map_))
+    True
+    """
+
+    bends: ClassVar[bool] = False
+    modes = "rigid"
+    robust = None
+    n_jobs = None
+
+    def __init__(self, scaling: bool = False) -> None:
+        self.scaling = scaling
+
+    @property
+    def sizes_differ(self) -> bool:  # type: ignore[override]
+        return bool(self.scaling)
+
+    def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> RigidFolds:
+        solution = self.solve(problem.core, problem.initial.gauge.rotations)
+        factors = problem.unit_sizes
+        if solution.size_factors is not None:
+            factors[problem.part] = solution.size_factors
+        rotations, translations = all_poses(problem, solution.gauge)
+        warps = _motions(problem.observations, factors, rotations, translations)
+        registration = Registration(
+            problem,
+            solution.gauge,
+            problem.initial.spectrum,
+            warps,
+            whole_map(problem, solution.gauge, warps),
+            rotations,
+            translations,
+            factors,
+            WarpStatistics.of_rigid(problem),
+            AffineFamily(),
+            smoothing=0.0,
+        )
+        warn_if_not_converged(solution.gauge)
+        self._store(registration)
+        return RigidFolds(self, problem.core, solution.gauge.rotations)
+
+    def solve(self, core: Observations, rotations: Array) -> Solution:
+        """The rigid map of connected clouds of the same handedness, from initial rotations (n, d, d)."""
+        if not self.scaling:
+            return Solution(rigid_registration(core, rotations))
+        gauge, factors = similarity_registration(core, rotations)
+        return Solution(gauge, size_factors=factors)
+
+    def check_settings(self) -> None:
+        if not isinstance(self.scaling, (bool, np.bool_)):
+            raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
+
+
+@dataclass(frozen=True)
+class RigidFolds:
+    """A rigid registration, repeated without each fold of landmarks."""
+
+    estimator: RigidGPA
+    core: Observations
+    rotations: Array  # (n, d, d), initial
+
+    def predict(self, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
+        tasks = (delayed(self._without)(fold) for fold in folds)
+        return list(Parallel(n_jobs=worker_count(n_jobs, len(folds)), prefer="threads")(tasks))
+
+    def _without(self, fold: IndexArray) -> Prediction:
+        core = self.core
+        kept = np.delete(np.arange(len(core.landmarks)), fold)
+        rest = core.select(kept)
+        solution = self.estimator.solve(rest, self.rotations)
+        gauge, factors = solution.gauge, solution.size_factors
+        sizes = np.ones(len(core.clouds)) if factors is None else factors
+        whole = np.full((len(core.landmarks), core.dimension), np.nan)
+        whole[kept] = gauge.map
+        prediction = Prediction.unknown(whole, len(core.clouds), len(fold))
+        for t, warp in enumerate(_motions(rest, sizes, gauge.rotations, gauge.translations)):
+            cloud = core.clouds[t]
+            _, rows, columns = np.intersect1d(cloud.seen, fold, assume_unique=True, return_indices=True)
+            prediction.points[t, columns] = warp(cloud.points[rows])
+            prediction.jacobians[t, columns] = warp.sensor_jacobian(cloud.points[rows])
+        return prediction
+
+
+def _motions(observations: Observations, factors: Array, rotations: Array, translations: Array) -> list[Warp]:
+    motions = zip(observations.clouds, factors, rotations, translations, strict=True)
+    return [affine_warp(cloud, s * R, t) for cloud, s, R, t in motions]

@@ -1,0 +1,40 @@
+"""Checks of the settings that users give to an estimator."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidSetting
+
+LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-12, 1e100
+
+
+def positive_number(name: str, value: Any) -> float:
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    except OverflowError:  # a whole number beyond double precision
+        number = np.inf
+    if not 0 < number < np.inf:
+        raise InvalidSetting(f"{name} is {value!r}; expected a positive number")
+    return number
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InvalidSetting(f"{name} is {value!r}; expected a whole number of at least {least}")
+    return int(value)
+
+
+def bandwidth_number(value: Any) -> float:
+    """A bandwidth as a multiple of a cloud's mean distance between points."""
+    bandwidth = positive_number("bandwidth", value)
+    if bandwidth < LEAST_BANDWIDTH:
+        raise InvalidSetting(
+            f"bandwidth is {value!r}; below {LEAST_BANDWIDTH:g} of a cloud's size a kernel reaches no other point"
+        )
+    if bandwidth > MOST_BANDWIDTH:
+        raise InvalidSetting(f"bandwidth is {value!r}; above {MOST_BANDWIDTH:g} its square leaves double precision")
+    return bandwidth
