@@ -1,10 +1,10 @@
-"""How far results can be trusted: every figure, on seeded simulations, with the command that makes it.
+"""The tables of docs/trust.md, on seeded simulations.
 
-    python benchmarks/trust.py map          the default map's error and consistency over a grid of settings
-    python benchmarks/trust.py tune         where tuning lands, against the best of the grid
+    python benchmarks/trust.py map          error and consistency of the default map over a grid of settings
+    python benchmarks/trust.py tune         tuned settings against the best of the grid
     python benchmarks/trust.py robust       wrong matches from 0 to 50 %
     python benchmarks/trust.py few          wrong matches in twelve clouds
-    python benchmarks/trust.py modes        the map from so many eigenvectors
+    python benchmarks/trust.py modes        the map for different numbers of eigenvectors
     python benchmarks/trust.py weights      landmarks of known unequal accuracy
     python benchmarks/trust.py cover        coverage of 50, 90 and 95 % regions
     python benchmarks/trust.py all
@@ -30,11 +30,11 @@ from kernelgpa.observations.sampling import farthest_points
 SETTINGS = [(0.0, 0.0), (0.3, 0.0), (0.0, 1.0), (0.3, 1.0)]  # hidden, noise in mm
 BANDWIDTHS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
 SMOOTHINGS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-COLLAPSED = 3.0  # the paper's map counts as collapsed where its error is so many times the rigid map's
+COLLAPSED = 3.0  # the paper's map has collapsed if its error exceeds this multiple of the rigid map's error
 
 
-def say(*words):
-    print(*words, flush=True)  # noqa: T201
+def write(line):
+    print(line, flush=True)  # noqa: T201
 
 
 @cache
@@ -43,7 +43,7 @@ def scene(hidden, noise):
 
 
 def held_out(liver, every=10):
-    """Surface points that are no landmarks, as each cloud has them."""
+    """Surface points that are no landmarks, in the frame of each cloud."""
     return liver.surfaces[:, np.setdiff1d(np.arange(0, liver.surfaces.shape[1], every), liver.landmarks)]
 
 
@@ -61,11 +61,11 @@ def grid():
     return [{"bandwidth": b, "smoothing": s} for b in BANDWIDTHS for s in SMOOTHINGS]
 
 
-def figure_map():
-    say(
+def table_map():
+    write(
         "| hidden, noise | worst map error / rigid map's | where | worst consistency / paper's, not collapsed | where |"
     )
-    say("|---|---|---|---|---|")
+    write("|---|---|---|---|---|")
     for hidden, noise in SETTINGS:
         liver = scene(hidden, noise)
         points, surface = liver.points, held_out(liver)
@@ -79,15 +79,18 @@ def figure_map():
             if metrics.map_error(paper.map_, liver.template) <= COLLAPSED * rigid:
                 ours, theirs = (metrics.consistency(g.transform_clouds(surface)).mean() for g in (default, paper))
                 ratios[key] = ours / theirs
-        worst, least = max(errors, key=errors.get), max(ratios, key=ratios.get)
-        say(f"| {hidden:.0%}, {noise:g} mm | {errors[worst]:.3f} | {worst} | {ratios[least]:.3f} | {least} |")
+        worst_error, worst_ratio = max(errors, key=errors.get), max(ratios, key=ratios.get)
+        write(
+            f"| {hidden:.0%}, {noise:g} mm | {errors[worst_error]:.3f} | {worst_error} | "
+            f"{ratios[worst_ratio]:.3f} | {worst_ratio} |"
+        )
 
 
-def figure_modes():
-    """Map error and, in brackets, consistency for a growing number of eigenvectors (docs/theory.md, section 9)."""
+def table_modes():
+    """Map error and, in brackets, consistency for increasing numbers of eigenvectors (docs/theory.md, section 9)."""
     counts = ("paper", 6, 10, 20, 30, 80, 199, "auto")
-    say("| bandwidth, smoothing | " + " | ".join(str(count) for count in counts) + " |")
-    say("|---" * (len(counts) + 1) + "|")
+    write("| bandwidth, smoothing | " + " | ".join(str(count) for count in counts) + " |")
+    write("|---" * (len(counts) + 1) + "|")
     liver = simulate.liver(hidden=0.3, noise=1.0)
     for bandwidth, smoothing in ((0.25, 0.1), (0.25, 0.001), (0.5, 0.001), (0.75, 0.01), (1.0, 0.001)):
         cells = []
@@ -95,49 +98,52 @@ def figure_modes():
             gpa = KernelGPA(bandwidth=bandwidth, smoothing=smoothing, modes=modes).fit(liver.points)
             spread = np.sqrt(np.nanmean(metrics.consistency(gpa.transform_clouds(liver.points)) ** 2))
             cells.append(f"{metrics.map_error(gpa.map_, liver.template):.2f} ({spread:.2f})")
-        say(f"| {bandwidth}, {smoothing} | " + " | ".join(cells) + " |")
+        write(f"| {bandwidth}, {smoothing} | " + " | ".join(cells) + " |")
 
 
-def figure_few():
-    """Twelve clouds of 150 landmarks, 30 % hidden: each landmark has eight views on average."""
-    say("| wrong | seed | map error, clean | robust fit | plain fit | landmarks named as left to one cloud |")
-    say("|---|---|---|---|---|---|")
+def table_few():
+    """Twelve clouds of 150 landmarks, 30 % hidden: each landmark is seen by eight clouds on average."""
+    write("| wrong | seed | map error, clean | robust fit | plain fit | landmarks with fewer than two inliers found |")
+    write("|---|---|---|---|---|---|")
     for share in (0.1, 0.2, 0.3):
         for seed in range(3):
             liver = simulate.liver(clouds=12, landmarks=150, hidden=0.3, noise=0.5, seed=seed)
             points, _ = simulate.exchanged(liver.points, share, seed)
             clean, plain = KernelGPA().fit(liver.points), KernelGPA().fit(points)
             robust = KernelGPA(robust="geman-mcclure").fit(points)
-            lonely = any(finding.kind == "landmarks left to one cloud" for finding in robust.diagnose())
+            kinds = [finding.kind for finding in robust.diagnose()]
+            found = "yes" if "landmarks with fewer than two inliers" in kinds else "no"
             errors = (metrics.map_error(gpa.map_, liver.template) for gpa in (clean, robust, plain))
             cells = " | ".join(f"{error:.2f} mm" for error in errors)
-            say(f"| {share:.0%} | {seed} | {cells} | {'yes' if lonely else 'no'} |")
+            write(f"| {share:.0%} | {seed} | {cells} | {found} |")
 
 
-def figure_tune():
-    """Where tuning lands: against the true map, against its own held-out score, and against surface points."""
-    say("| hidden, noise | chosen | map error / best of grid | held-out landmarks / best | surface, mean / best |")
-    say("|---|---|---|---|---|")
+def table_tune():
+    """Tuned settings against the best of the grid: by map error, by held-out score, and by error at surface points."""
+    write("| hidden, noise | chosen | map error / best of grid | held-out landmarks / best | surface, mean / best |")
+    write("|---|---|---|---|---|")
     names = ("bandwidth", "smoothing")
     for hidden, noise in SETTINGS:
         liver = scene(hidden, noise)
         surface = held_out(liver)
         tuning = selection.tune(liver.points, grid=dict(zip(names, (BANDWIDTHS, SMOOTHINGS), strict=True)))
-        on_grid = [one.sensor_rms for one in tuning.trials[: len(BANDWIDTHS) * len(SMOOTHINGS)]]
+        on_grid = [trial.sensor_rms for trial in tuning.trials[: len(BANDWIDTHS) * len(SMOOTHINGS)]]
         fits = [KernelGPA(**settings).fit(liver.points) for settings in grid()]
         ratios = [
             metrics.map_error(tuning.best.map_, liver.template)
             / min(metrics.map_error(gpa.map_, liver.template) for gpa in fits),
-            min(one.sensor_rms for one in tuning.trials) / min(on_grid),
+            min(trial.sensor_rms for trial in tuning.trials) / min(on_grid),
             sensor_mean(tuning.best, surface) / min(sensor_mean(gpa, surface) for gpa in fits),
         ]
         chosen = ", ".join(f"{tuning.settings[name]:.3g}" for name in names)
-        say(f"| {hidden:.0%}, {noise:g} mm | {chosen} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |")
+        write(f"| {hidden:.0%}, {noise:g} mm | {chosen} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |")
 
 
-def figure_robust():
-    say("| hidden, noise | loss | wrong | map error (clean) | ratio | sensor error (clean) | ratio | avg. precision |")
-    say("|---|---|---|---|---|---|---|---|")
+def table_robust():
+    write(
+        "| hidden, noise | loss | wrong | map error (clean) | ratio | sensor error (clean) | ratio | avg. precision |"
+    )
+    write("|---|---|---|---|---|---|---|---|")
     for hidden, noise in SETTINGS:
         liver = scene(hidden, noise)
         surface = held_out(liver)
@@ -146,28 +152,28 @@ def figure_robust():
             for share in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5):
                 points, wrong = simulate.exchanged(liver.points, share)
                 gpa = KernelGPA(bandwidth=0.5, smoothing=0.1, robust=loss).fit(points)
-                figures = np.array([metrics.map_error(gpa.map_, liver.template), sensor_rms(gpa, surface)])
-                clean = figures if clean is None else clean
+                errors = np.array([metrics.map_error(gpa.map_, liver.template), sensor_rms(gpa, surface)])
+                clean = errors if clean is None else clean
                 seen = ~np.isnan(points[:, :, 0])
                 precision = average_precision_score(wrong[seen], gpa.residuals_[seen]) if share else np.nan
-                ratio = figures / clean
-                say(
+                ratio = errors / clean
+                write(
                     f"| {hidden:.0%}, {noise:g} mm | {loss} | {share:.0%} "
-                    f"| {figures[0]:.3f} ({clean[0]:.3f}) | {ratio[0]:.3f} "
-                    f"| {figures[1]:.3f} ({clean[1]:.3f}) | {ratio[1]:.3f} | {precision:.5f} |"
+                    f"| {errors[0]:.3f} ({clean[0]:.3f}) | {ratio[0]:.3f} "
+                    f"| {errors[1]:.3f} ({clean[1]:.3f}) | {ratio[1]:.3f} | {precision:.5f} |"
                 )
 
 
-def figure_weights():
+def table_weights():
     """Half of the landmarks, or half of the observations, are known to 0.5 mm and the others to 5 mm."""
-    say("| hidden | accuracy belongs to | warps | map error unweighted | weighted | lower by |")
-    say("|---|---|---|---|---|---|")
+    write("| hidden | accuracy belongs to | warps | map error unweighted | weighted | lower by |")
+    write("|---|---|---|---|---|---|")
     for hidden in (0.0, 0.3):
         liver = scene(hidden, 0.0)
         rng = np.random.default_rng(0)
         n, m, _ = liver.points.shape
-        sharp = {"landmarks": np.tile(np.arange(m) % 2 == 0, (n, 1)), "observations": rng.random((n, m)) < 0.5}
-        for what, half in sharp.items():
+        accurate = {"landmarks": np.tile(np.arange(m) % 2 == 0, (n, 1)), "observations": rng.random((n, m)) < 0.5}
+        for what, half in accurate.items():
             deviation = np.where(half, 0.5, 5.0)
             points = liver.points + deviation[:, :, None] * rng.standard_normal(liver.points.shape)
             weights = deviation**-2 / np.mean(deviation**-2)
@@ -175,7 +181,7 @@ def figure_weights():
                 plain, weighted = (
                     metrics.map_error(model.fit(points, weights=w).map_, liver.template) for w in (None, weights)
                 )
-                say(
+                write(
                     f"| {hidden:.0%} | {what} | {type(model).__name__} | {plain:.3f} mm | {weighted:.3f} mm "
                     f"| {1 - weighted / plain:.0%} |"
                 )
@@ -188,28 +194,28 @@ def coverage(points, settings, outer=5):
     for i in range(outer):
         out = np.zeros(points.shape[1], dtype=bool)
         out[order[i::outer]] = True
-        known = uncertainty(selection.cross_validate(KernelGPA(**settings), points[:, ~out], folds=20))
-        gpa, tested = known.validation.fitted, points[:, out]
-        placed = gpa.transform_clouds(tested)
-        off = np.linalg.norm(placed - metrics.mean_of_others(placed), axis=2)
+        estimate = uncertainty(selection.cross_validate(KernelGPA(**settings), points[:, ~out], folds=20))
+        gpa, tested = estimate.validation.fitted, points[:, out]
+        images = gpa.transform_clouds(tested)
+        distances = np.linalg.norm(images - metrics.mean_of_others(images), axis=2)
         for t in range(len(points)):
-            ok = np.isfinite(off[t])
+            seen = np.isfinite(distances[t])
             for k, level in enumerate((0.5, 0.9, 0.95)):
-                hits[k] += np.sum(off[t, ok] <= known.radius(tested[t, ok], t, level))
-            count += int(ok.sum())
+                hits[k] += np.sum(distances[t, seen] <= estimate.radius(tested[t, seen], t, level))
+            count += int(seen.sum())
     return hits / count
 
 
-def figure_cover(faces=None):
-    say("| data | tuned setting | 50 % | 90 % | 95 % |")
-    say("|---|---|---|---|---|")
+def table_cover(faces=None):
+    write("| data | tuned setting | 50 % | 90 % | 95 % |")
+    write("|---|---|---|---|---|")
     scenes = {f"liver, {h:.0%}, {n:g} mm": scene(h, n).points for h, n in SETTINGS}
     if faces is not None:
         scenes["faces"] = faces
     for name, points in scenes.items():
         settings = selection.tune(points).settings
         shares = coverage(points, settings)
-        say(
+        write(
             f"| {name} | {settings['bandwidth']:.3g}, {settings['smoothing']:.3g} | "
             + " | ".join(f"{s:.1%}" for s in shares)
             + " |"
@@ -218,7 +224,7 @@ def figure_cover(faces=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figure", choices=["map", "modes", "tune", "robust", "few", "weights", "cover", "all"])
+    parser.add_argument("table", choices=["map", "modes", "tune", "robust", "few", "weights", "cover", "all"])
     parser.add_argument("--faces", type=Path, help="an .npz with the array vertices (n, v, 3)")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", KernelGPAWarning)
@@ -226,18 +232,18 @@ def main():
     if arguments.faces:
         vertices = np.load(arguments.faces)["vertices"].astype(np.float64)
         faces = vertices[:, farthest_points(vertices[0], 160)]
-    figures = {
-        "map": figure_map,
-        "modes": figure_modes,
-        "tune": figure_tune,
-        "robust": figure_robust,
-        "few": figure_few,
-        "weights": figure_weights,
-        "cover": lambda: figure_cover(faces),
+    tables = {
+        "map": table_map,
+        "modes": table_modes,
+        "tune": table_tune,
+        "robust": table_robust,
+        "few": table_few,
+        "weights": table_weights,
+        "cover": lambda: table_cover(faces),
     }
-    for name in figures if arguments.figure == "all" else [arguments.figure]:
-        say(f"\n## python {' '.join(sys.argv[:1])} {name}\n")
-        figures[name]()
+    for name in tables if arguments.table == "all" else [arguments.table]:
+        write(f"\n## python {' '.join(sys.argv[:1])} {name}\n")
+        tables[name]()
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def test_a_mirror_image_of_another_size_is_one_too(model, factor):
 
 
 SLIPS = {
-    "zeros for unseen": (np.nan_to_num, "lie in one place"),
+    "zeros for unseen": (np.nan_to_num, "have the same position"),
     "another unit": (lambda p: p * np.array([1, 1, 1, 1e-3, 1, 1])[:, None, None], "check its unit"),
 }
 
@@ -121,7 +121,7 @@ def test_a_mirror_image_that_shares_nothing_with_the_map_of_the_others_is_told_a
 
 
 def test_a_sheet_bent_up_and_down_is_no_mirror_image():
-    with pytest.warns(KernelGPAWarning, match="thin or weakly tied and would fit better mirrored; kept"):
+    with pytest.warns(KernelGPAWarning, match="thin or weakly connected and would fit better mirrored, but kept"):
         assert KernelGPA().fit(sheet_bent_both_ways()).mirrored_ == []
 
 
@@ -146,7 +146,7 @@ def test_a_landmark_nobody_saw_is_nan_in_the_map(model, dimension):
     points, _ = scene(d=dimension, seed=4)
     without = model.fit(np.delete(points, 7, axis=1)).map_
     points[:, 7] = np.nan
-    with pytest.warns(KernelGPAWarning, match="landmark 7 is seen by no cloud"):
+    with pytest.warns(KernelGPAWarning, match="landmark 7 is seen by no participating cloud"):
         gpa = model.fit(points)
     assert np.isnan(gpa.map_[7]).all()
     assert np.array_equal(np.delete(gpa.map_, 7, axis=0), without)

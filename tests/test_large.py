@@ -170,8 +170,8 @@ def test_too_few_inducing_points_are_named():
         count: [finding.kind for finding in KernelGPA(bandwidth=0.15, inducing=count).fit(points).diagnose()]
         for count in (20, 150)
     }
-    assert "few inducing points" in kinds[20]
-    assert "few inducing points" not in kinds[150]
+    assert "too few inducing points" in kinds[20]
+    assert "too few inducing points" not in kinds[150]
 
 
 @pytest.mark.parametrize("hidden", [0.0, 0.6])

@@ -1,4 +1,4 @@
-"""Consistency as the paper defines it, with partial visibility."""
+"""Metrics agree with their definitions, also if clouds see only part of the points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelgpa import InvalidObservations, metrics
 
 
 @given(st.integers(0, 1000))
-def test_consistency_is_the_spread_about_the_mean_of_those_who_saw(seed):
+def test_consistency_is_the_spread_about_the_mean_of_the_clouds_that_saw_a_point(seed):
     rng = np.random.default_rng(seed)
     clouds = rng.standard_normal((5, 8, 3))
     clouds[rng.random((5, 8)) < 0.4] = np.nan
@@ -30,12 +30,12 @@ def test_consistency_is_the_spread_about_the_mean_of_those_who_saw(seed):
 
 
 @given(st.floats(0.01, 100), st.integers(0, 100))
-def test_a_shrinking_map_scores_better_which_is_why_it_is_not_the_only_score(factor, seed):
+def test_consistency_scales_with_the_map(factor, seed):
     clouds = np.random.default_rng(seed).standard_normal((4, 6, 2))
     assert_allclose(metrics.consistency(factor * clouds), factor * metrics.consistency(clouds), rtol=1e-12)
 
 
-def test_wrong_shapes_are_refused():
+def test_wrong_shapes_raise():
     with pytest.raises(InvalidObservations, match="expected \\(clouds, points, dimension\\)"):
         metrics.consistency(np.zeros((3, 2)))
 
@@ -48,7 +48,7 @@ def warped(seed):
 
 
 @given(st.integers(0, 1000))
-def test_sensor_error_is_the_disagreement_with_the_others_taken_back(seed):
+def test_sensor_error_is_the_difference_from_the_others_in_the_cloud_s_own_frame(seed):
     clouds, jacobians = warped(seed)
     errors = metrics.sensor_error(clouds, jacobians)
     for j in range(8):
@@ -64,23 +64,23 @@ def test_sensor_error_is_the_disagreement_with_the_others_taken_back(seed):
 
 
 @given(st.integers(0, 100), st.floats(0.01, 100))
-def test_no_scaling_of_the_map_changes_the_sensor_error(seed, factor):
+def test_the_sensor_error_does_not_change_with_the_scale_of_the_map(seed, factor):
     clouds, jacobians = warped(seed)
     plain = metrics.sensor_error(clouds, jacobians)
     assert_allclose(metrics.sensor_error(factor * clouds, factor * jacobians), plain, rtol=1e-9)
 
 
-def test_a_warp_that_flattens_space_scores_infinity():
+def test_a_singular_jacobian_gives_an_infinite_error():
     clouds, jacobians = warped(0)
     clouds[:2, 0] = 1.0
     clouds[1, 0] = 2.0
     jacobians[0, 0] = np.diag([1.0, 1.0, 0.0])
     assert metrics.sensor_error(clouds, jacobians)[0] == np.inf
-    with pytest.raises(InvalidObservations, match="one a point"):
+    with pytest.raises(InvalidObservations, match="one matrix per point"):
         metrics.sensor_error(clouds, jacobians[:, :3])
 
 
-def test_the_mean_of_others_counts_them_by_weight():
+def test_the_mean_of_others_is_weighted():
     rng = np.random.default_rng(0)
     clouds, weights = rng.standard_normal((5, 7, 3)), rng.uniform(0, 2, (5, 7))
     clouds[1, 2] = np.nan
@@ -95,7 +95,7 @@ def test_the_mean_of_others_counts_them_by_weight():
         metrics.mean_of_others(clouds, -weights)
 
 
-def test_the_map_error_leaves_out_what_either_map_does_not_know():
+def test_the_map_error_ignores_landmarks_that_either_map_lacks():
     rng = np.random.default_rng(0)
     truth = rng.standard_normal((9, 3))
     found = truth @ random_rotation(3, rng).T + 1.0
@@ -105,8 +105,8 @@ def test_the_map_error_leaves_out_what_either_map_does_not_know():
         metrics.map_error(found[3:6], truth[3:6])
 
 
-def test_the_sensor_error_has_no_unit_of_its_own():
+def test_the_sensor_error_of_tiny_maps_does_not_underflow():
     clouds = np.random.default_rng(0).standard_normal((4, 6, 3))
     jacobians = np.broadcast_to(np.diag([1.0, 2.0, 0.5]), (4, 6, 3, 3))
-    there = metrics.sensor_error(1e-120 * clouds, 1e-120 * jacobians)
-    assert_allclose(there, metrics.sensor_error(clouds, jacobians), rtol=1e-12)
+    tiny = metrics.sensor_error(1e-120 * clouds, 1e-120 * jacobians)
+    assert_allclose(tiny, metrics.sensor_error(clouds, jacobians), rtol=1e-12)

@@ -182,7 +182,7 @@ def test_mirrored_and_flat_clouds_are_reported():
     with pytest.warns(KernelGPAWarning, match="mirror"):
         data = data_of(KernelGPA().fit(points))
     assert data["mirrored"] == ["2"]
-    assert data["findings"][0]["kind"] == "mirrored clouds"
+    assert data["findings"][0]["kind"] == "mirror images"
     assert np.isnan(unpacked(data["cloud_table"][2]["values"])[2])
     flat = points.copy()
     flat[:, :, 2] = 0.0

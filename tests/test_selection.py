@@ -1,4 +1,4 @@
-"""Folds, cross-validation, tuning: honest, repeatable, the same for every method."""
+"""Cross-validation predicts what the solve never saw; tuning returns the best setting, and the same one each time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from numpy.testing import assert_allclose
 from authors_results import authors_results
 from conftest import random_rotation, scene
 from kernelgpa import TPSGPA, AffineGPA, InvalidObservations, InvalidSetting, KernelGPA, RigidGPA, plotting, selection
+from kernelgpa.estimators.screening import screen
+from kernelgpa.observations.collection import as_observations
 from kernelgpa.simulate import exchanged
+from kernelgpa.trust.cross_validation import cross_validate_problem
+from kernelgpa.trust.folds import landmark_folds
+from kernelgpa.trust.grid import Search
+from kernelgpa.trust.trials import Scoring
 from shared_data import load
 
 MODELS = [
@@ -58,7 +64,7 @@ def test_every_observation_is_tested_once(model, folds):
     assert result.sensor_rms > 0
 
 
-def test_folds_can_be_given_by_name_and_in_threads():
+def test_folds_given_as_lists_and_solved_in_threads_are_those_given_by_number():
     points, _ = scene(n=5, m=30, seed=1, hidden=0.0)
     lists = [list(range(i, 30, 4)) for i in range(4)]
     by_number = selection.cross_validate(KernelGPA(), points, folds=4)
@@ -66,7 +72,7 @@ def test_folds_can_be_given_by_name_and_in_threads():
     assert np.array_equal(by_list.predictions, by_number.predictions)
 
 
-def test_deforming_clouds_are_predicted_better_by_warps_that_bend():
+def test_flexible_warps_predict_deforming_clouds_better():
     points, _ = scene(n=8, m=60, seed=2, bend=0.1, hidden=0.1)
     scores = [
         selection.cross_validate(model, points, folds=6).sensor_rms
@@ -75,24 +81,24 @@ def test_deforming_clouds_are_predicted_better_by_warps_that_bend():
     assert scores[0] > scores[1] > scores[2]
 
 
-def test_tuning_returns_the_best_of_all_it_tried_and_the_same_twice():
+def test_tuning_returns_the_best_trial_and_is_repeatable():
     points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.1)
     grid = {"bandwidth": (0.25, 1.0), "smoothing": (1e-3, 1.0)}
-    seen = []
+    reported = []
     tuning = selection.tune(
-        points, grid=grid, folds=4, rounds=1, progress=lambda done, _of, trial: seen.append((done, trial))
+        points, grid=grid, folds=4, rounds=1, progress=lambda done, _total, trial: reported.append((done, trial))
     )
     again = selection.tune(points, grid=grid, folds=4, rounds=1)
     scores = [trial.sensor_rms for trial in tuning.trials]
     assert [trial.sensor_rms for trial in again.trials] == scores
-    assert [done for done, _ in seen] == list(range(1, len(scores) + 1))
-    assert len(scores) > 4  # the fine round looked between the coarse ones
+    assert [done for done, _ in reported] == list(range(1, len(scores) + 1))
+    assert len(scores) > 4  # the second round refines the grid
     best = min(tuning.trials, key=lambda trial: trial.sensor_rms)
     assert {name: getattr(tuning.best, name) for name in grid} == best.settings == tuning.settings
     assert_allclose(selection.cross_validate(tuning.best, points, folds=4).sensor_rms, best.sensor_rms, rtol=1e-9)
 
 
-def test_families_compete():
+def test_several_families_of_warps_are_searched_at_once():
     points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.0)
     tuning = selection.tune(
         points,
@@ -107,7 +113,7 @@ def test_families_compete():
     assert len(tuning.trials) == 3
 
 
-def test_a_setting_that_cannot_be_computed_scores_infinity_and_says_why():
+def test_a_setting_that_cannot_be_computed_scores_infinity_and_reports_why():
     points, _ = scene(n=4, m=30, hidden=0.0)
     tuning = selection.tune(points, grid={"smoothing": (1e-18, 0.1), "bandwidth": (100.0,)}, folds=3, rounds=0)
     assert tuning.trials[0].sensor_rms == np.inf
@@ -140,7 +146,7 @@ def test_a_setting_that_cannot_be_computed_scores_infinity_and_says_why():
     ],
     ids=str,
 )
-def test_bad_requests_are_explained(arguments, words):
+def test_invalid_arguments_raise_and_are_named(arguments, words):
     error = InvalidObservations if "weights" in arguments else InvalidSetting
     with pytest.raises(error, match=words):
         selection.tune(scene()[0], **arguments)
@@ -151,14 +157,14 @@ def test_one_cloud_cannot_be_tuned():
         selection.tune(scene()[0][:1])
 
 
-def test_a_fold_that_leaves_a_cloud_too_little_is_named():
+def test_a_fold_that_leaves_a_cloud_too_few_landmarks_is_named():
     points, _ = scene(n=4, m=12, hidden=0.0)
     points[2, 6:] = np.nan
     with pytest.raises(InvalidSetting, match="leaves cloud 2 with"):
         selection.cross_validate(AffineGPA(), points, folds=3)
 
 
-def test_tuning_real_faces_prefers_a_map_that_has_not_collapsed():
+def test_tuning_on_real_faces_avoids_collapsed_maps():
     from kernelgpa.observations.sampling import farthest_points
 
     vertices = load("data/faces.npz")["vertices"].astype(np.float64)
@@ -166,19 +172,19 @@ def test_tuning_real_faces_prefers_a_map_that_has_not_collapsed():
     best = selection.tune(
         points, grid={"bandwidth": (0.25, 1.0), "smoothing": (1e-4, 1e-2, 1.0)}, folds=5, rounds=0
     ).best
-    assert not [finding for finding in best.diagnose() if finding.kind in ("collapsed map", "folds")]
+    assert not [finding for finding in best.diagnose() if finding.kind in ("collapsed map", "folded warps")]
 
 
-def test_a_fold_that_unties_the_clouds_or_flattens_one_is_named():
+def test_a_fold_that_disconnects_the_clouds_or_flattens_one_is_named():
     rng = np.random.default_rng(0)
     body = rng.standard_normal((40, 3))
     points = np.stack([body @ random_rotation(3, rng).T for _ in range(4)])
-    apart = points.copy()
-    apart[:2, 24:] = np.nan
-    apart[2:, :16] = np.nan
+    groups = points.copy()
+    groups[:2, 24:] = np.nan
+    groups[2:, :16] = np.nan
     for model in MODELS:
-        with pytest.raises(InvalidSetting, match="fold 0 takes away what ties the clouds"):
-            selection.cross_validate(model, apart, folds=[range(16, 24)])
+        with pytest.raises(InvalidSetting, match="without fold 0 the clouds are not connected"):
+            selection.cross_validate(model, groups, folds=[range(16, 24)])
     body[2:, 2] = 0
     flat = np.stack([body @ random_rotation(3, rng).T for _ in range(4)])
     for model in MODELS:
@@ -187,72 +193,72 @@ def test_a_fold_that_unties_the_clouds_or_flattens_one_is_named():
 
 
 @pytest.mark.parametrize("model", [AffineGPA(), TPSGPA(control_points=3), KernelGPA(bandwidth=1.0)], ids=repr)
-def test_flat_clouds_are_scored_like_any_other(model):
+def test_flat_clouds_in_space_are_scored_as_in_the_plane(model):
     flat, _ = scene(n=5, m=40, d=2, seed=2, hidden=0.0, bend=0.05)
     rng = np.random.default_rng(0)
     raised = np.concatenate([flat, np.zeros((5, 40, 1))], axis=2)
     turned = np.stack([one @ random_rotation(3, rng).T for one in raised])
-    there, here = (selection.cross_validate(model, points, folds=5).sensor_rms for points in (turned, flat))
-    assert there == pytest.approx(here, rel=0.5)
+    in_space, in_plane = (selection.cross_validate(model, points, folds=5).sensor_rms for points in (turned, flat))
+    assert in_space == pytest.approx(in_plane, rel=0.5)
 
 
-def test_wrong_matches_do_not_choose_the_setting_of_a_robust_fit():
+def test_wrong_matches_do_not_change_the_tuned_setting_of_a_robust_fit():
     clean, _ = scene(n=10, m=60, seed=2, bend=0.1, noise=0.01, hidden=0.0)
     wrong, _ = exchanged(clean, 0.1)
     grid = {"bandwidth": (0.25, 1.0), "smoothing": (1e-3, 0.1, 10.0)}
     model = KernelGPA(robust="geman-mcclure")
-    right, misled = (selection.tune(points, model, grid, folds=5, rounds=0) for points in (clean, wrong))
-    scores = {tuple(trial.settings.values()): trial.sensor_rms for trial in right.trials}
-    assert scores[tuple(misled.settings.values())] < 1.01 * right.best_trial.sensor_rms < 0.7 * max(scores.values())
+    of_clean, of_wrong = (selection.tune(points, model, grid, folds=5, rounds=0) for points in (clean, wrong))
+    scores = {tuple(trial.settings.values()): trial.sensor_rms for trial in of_clean.trials}
+    assert (
+        scores[tuple(of_wrong.settings.values())] < 1.01 * of_clean.best_trial.sensor_rms < 0.7 * max(scores.values())
+    )
 
 
-def test_tuning_in_processes_and_with_whole_numbers():
+def test_tuning_in_processes_gives_the_same_trials_and_refines_whole_numbers():
     points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.1)
     grid = {"smoothing": (1, 10), "bandwidth": (0.5, 1.0)}
-    alone, stacked = (
-        selection.tune(points, grid=grid, folds=4, rounds=1, n_jobs=worker_count) for worker_count in (None, 2)
-    )
-    assert [t.settings for t in alone.trials] == [t.settings for t in stacked.trials]
-    assert_allclose([t.sensor_rms for t in alone.trials], [t.sensor_rms for t in stacked.trials], rtol=1e-9)
-    assert any(1 < trial.settings["smoothing"] < 10 for trial in alone.trials)
-    assert "smoothing" in alone.at_edge
+    in_one, in_two = (selection.tune(points, grid=grid, folds=4, rounds=1, n_jobs=n_jobs) for n_jobs in (None, 2))
+    assert [t.settings for t in in_one.trials] == [t.settings for t in in_two.trials]
+    assert_allclose([t.sensor_rms for t in in_one.trials], [t.sensor_rms for t in in_two.trials], rtol=1e-9)
+    assert any(1 < trial.settings["smoothing"] < 10 for trial in in_one.trials)
+    assert "smoothing" in in_one.at_edge
 
 
 def test_the_number_of_settings_is_known_from_the_start_of_a_round():
-    said = []
+    reported = []
     selection.tune(
         scene(n=4, m=30, hidden=0.0)[0],
         grid={"bandwidth": (0.25, 0.5, 1.0)},
         folds=3,
         rounds=1,
-        progress=lambda done, total, _: said.append((done, total)),
+        progress=lambda done, total, _: reported.append((done, total)),
     )
-    assert said[:3] == [(1, 3), (2, 3), (3, 3)]
-    assert said[-1][0] == said[-1][1]
+    assert reported[:3] == [(1, 3), (2, 3), (3, 3)]
+    assert reported[-1][0] == reported[-1][1]
 
 
-def test_a_setting_that_the_data_forbid_does_not_end_the_search():
+def test_a_setting_that_is_invalid_for_the_data_does_not_end_the_search():
     tuning = selection.tune(scene(n=4, m=30, hidden=0.0)[0], grid={"modes": (100, "auto")}, folds=3, rounds=0)
     assert tuning.trials[0].sensor_rms == np.inf
     assert "modes is 100" in tuning.trials[0].failure
     assert tuning.best.modes == "auto"
 
 
-def test_each_observation_of_a_fold_is_predicted_by_the_solve_without_it():
+def test_a_prediction_does_not_depend_on_observations_of_its_fold():
     points, _ = scene(n=5, m=30, seed=1, hidden=0.1)
     moved = points.copy()
-    moved[2, 7] += 5.0  # a landmark left out cannot change what is said of it
+    moved[2, 7] += 5.0  # an observation that is left out
     first, second = (selection.cross_validate(AffineGPA(modes="paper"), p, folds=[[7]]) for p in (points, moved))
     others = np.arange(5) != 2
     assert_allclose(second.predictions[others, 7], first.predictions[others, 7], rtol=0, atol=1e-9)
 
 
-def test_results_show_their_scores():
+def test_the_repr_of_a_cross_validation_shows_its_score():
     result = selection.cross_validate(KernelGPA(), scene()[0], folds=4)
     assert f"sensor_rms={result.sensor_rms:.6g}" in repr(result)
 
 
-def test_the_tuning_surface_is_drawn():
+def test_the_tuning_surface_is_plotted():
     points, _ = scene(n=5, m=40, seed=2, bend=0.1, hidden=0.1)
     grid = {"bandwidth": (0.25, 100.0), "smoothing": (1e-18, 1e-2, 1.0)}
     tuning = selection.tune(points, grid=grid, folds=4, rounds=0)
@@ -263,8 +269,8 @@ def test_the_tuning_surface_is_drawn():
     assert len(ax.lines[0].get_xdata()) == failed
 
 
-class _KeptHere:
-    """A kernel that cannot leave its process."""
+class _UnpicklableKernel:
+    """A kernel that cannot be sent to another process."""
 
     against = 0
 
@@ -278,13 +284,13 @@ class _KeptHere:
         return self
 
     def __reduce__(self):
-        raise TypeError("stays here")
+        raise TypeError("cannot be pickled")
 
 
 def test_a_kernel_that_cannot_be_sent_to_other_processes_is_named():
     points = scene(n=4, m=30, hidden=0.0)[0]
     with pytest.raises(InvalidSetting, match="cannot be sent to other processes"):
-        selection.tune(points, KernelGPA(kernel=_KeptHere()), {"bandwidth": [0.3, 0.5]}, rounds=0, n_jobs=2)
+        selection.tune(points, KernelGPA(kernel=_UnpicklableKernel()), {"bandwidth": [0.3, 0.5]}, rounds=0, n_jobs=2)
 
 
 def test_more_processes_than_settings_are_not_started():
@@ -299,39 +305,42 @@ def test_an_array_in_place_of_an_estimator_is_named_in_one_line():
     assert len(str(caught.value)) < 200
 
 
-def test_a_setting_without_a_score_does_not_win(monkeypatch):
-    points = scene(n=4, m=30, hidden=0.0, noise=0.01)[0]
-    whole = selection.validated
+def test_a_setting_whose_score_is_nan_does_not_win():
+    problem = screen(as_observations(scene(n=4, m=30, hidden=0.0, noise=0.01)[0]))
 
-    def lost(model, *rest):
-        return SimpleNamespace(sensor_rms=np.nan) if model.bandwidth == 0.2 else whole(model, *rest)
+    def validate(estimator, *arguments):
+        result = cross_validate_problem(estimator, *arguments)
+        if estimator.bandwidth == 0.2:
+            return SimpleNamespace(sensor_rms=np.nan)
+        return result
 
-    monkeypatch.setattr(selection, "validated", lost)
-    tuning = selection.tune(points, KernelGPA(), {"bandwidth": [0.2, 0.5]}, folds=3, rounds=0)
+    scoring = Scoring(problem, landmark_folds(3, problem), robust=False, validate=validate)
+    searches = [Search(KernelGPA(), {"bandwidth": [0.2, 0.5]})]
+    tuning = selection.search_settings(searches, scoring, rounds=0)
     assert tuning.best_trial.settings == {"bandwidth": 0.5}
     assert "double precision" in tuning.trials[0].failure
 
 
-def test_a_bandwidth_below_all_distances_is_refused():
+def test_a_bandwidth_below_all_distances_raises():
     with pytest.raises(InvalidSetting, match="bandwidth is 1e-300"):
         KernelGPA(bandwidth=1e-300).fit(scene()[0])
 
 
-def test_a_progress_that_cannot_be_called_is_refused_at_once():
+def test_a_progress_that_cannot_be_called_raises_at_once():
     with pytest.raises(InvalidSetting, match="progress"):
         selection.tune(scene()[0], KernelGPA(), {"bandwidth": [0.5]}, progress=3)
 
 
-def test_any_number_of_jobs_is_taken_and_nonsense_refused():
+def test_any_positive_number_of_jobs_is_accepted():
     points = scene(n=4, m=30, hidden=0.0)[0]
     KernelGPA(n_jobs=10**30).fit(points)
-    for worker_count in (0, True, "a", 1.5):
+    for n_jobs in (0, True, "a", 1.5):
         with pytest.raises(InvalidSetting, match="n_jobs"):
-            KernelGPA(n_jobs=worker_count).fit(points)
+            KernelGPA(n_jobs=n_jobs).fit(points)
 
 
-def test_a_robust_fit_is_not_praised_for_setting_aside_what_deforms():
-    """A third of the landmarks moves by itself: stiff warps agree perfectly about the rest."""
+def test_a_robust_fit_is_not_preferred_for_rejecting_what_deforms():
+    """A third of the landmarks moves independently, and stiff warps agree perfectly about the others."""
     rng = np.random.default_rng(0)
     template = rng.standard_normal((60, 3))
     points = np.repeat(template[None], 8, axis=0)
@@ -345,5 +354,5 @@ def test_a_robust_fit_is_not_praised_for_setting_aside_what_deforms():
     tuning = selection.tune(points, KernelGPA(robust="geman-mcclure"), grid, folds=5, rounds=0)
     assert tuning.settings["smoothing"] == 1e-3
     flexible, stiff = (KernelGPA(bandwidth=0.5, smoothing=s, robust="geman-mcclure") for s in (1e-3, 1e2))
-    praised = [selection.cross_validate(model, points, folds=5).sensor_rms for model in (flexible, stiff)]
-    assert praised[1] < praised[0]  # by the weights of its own fit the stiff one would have won
+    scores = [selection.cross_validate(model, points, folds=5).sensor_rms for model in (flexible, stiff)]
+    assert scores[1] < scores[0]  # by the weights of their own fits the stiff warps would have won

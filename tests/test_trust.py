@@ -1,10 +1,11 @@
-"""Maps that stay faithful, scores that see a collapse, weights that see wrong matches: on simulated livers.
+"""On simulated livers: faithful maps, errors that reveal a collapsed map, robust fits, and uncertainty.
 
-Smaller than the scenes of benchmarks/trust.py, which has the figures.
+The scenes are smaller than those of benchmarks/trust.py, which prints the tables of docs/trust.md.
 """
 
 from __future__ import annotations
 
+import doctest
 from functools import cache
 
 import numpy as np
@@ -18,6 +19,8 @@ from kernelgpa import InvalidSetting, KernelGPA, RigidGPA, metrics, selection, s
 from kernelgpa.estimators.robust import LEAST_FACTOR, LOSSES
 from kernelgpa.gauge.faithful import AllowedIncrease, allowed_increase, faithful_registration
 from kernelgpa.spectrum.total import total_cost
+from kernelgpa.trust import agreement, cross_validation
+from kernelgpa.trust import uncertainty as uncertainty_module
 
 SCENES = [(0.0, 0.0), (0.3, 0.0), (0.0, 1.0), (0.3, 1.0)]
 every_scene = pytest.mark.parametrize(("hidden", "noise"), SCENES)
@@ -120,20 +123,20 @@ def test_noise_alone_does_not_flatten_a_thin_map():
         assert default.scales_[2] > 0.85 * thin
 
 
-def test_the_papers_map_collapses_where_the_default_does_not_and_only_the_sensor_error_sees_it():
+def test_the_sensor_error_reveals_the_collapse_of_the_papers_map_and_consistency_does_not():
     scene = liver(0.3, 1.0)
     settings = {"bandwidth": 1.0, "smoothing": 1e-4}
     paper, default = KernelGPA(**settings, modes="paper").fit(scene.points), KernelGPA(**settings).fit(scene.points)
-    sound = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="paper").fit(scene.points)
+    reference = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="paper").fit(scene.points)
     assert metrics.map_error(paper.map_, scene.template) > 5 * metrics.map_error(default.map_, scene.template)
-    in_the_map = [metrics.consistency(g.transform_clouds(scene.surfaces)).mean() for g in (paper, sound)]
-    assert in_the_map[0] < in_the_map[1]  # the paper's score prefers the collapse
-    assert sensor_rms(paper, scene) > 3 * sensor_rms(sound, scene)
+    consistency = [metrics.consistency(g.transform_clouds(scene.surfaces)).mean() for g in (paper, reference)]
+    assert consistency[0] < consistency[1]  # the paper's score prefers the collapsed map
+    assert sensor_rms(paper, scene) > 3 * sensor_rms(reference, scene)
 
 
 @pytest.mark.slow
 @every_scene
-def test_tuning_lands_near_the_best_of_the_grid(hidden, noise):
+def test_tuning_finds_settings_near_the_best_of_the_grid(hidden, noise):
     scene = liver(hidden, noise)
     grid = {"bandwidth": (0.1, 0.5), "smoothing": (1e-2, 1e-1, 10.0)}
     tuned = selection.tune(scene.points, grid=grid, folds=5, rounds=1).best
@@ -148,7 +151,7 @@ def test_tuning_lands_near_the_best_of_the_grid(hidden, noise):
 
 @pytest.mark.parametrize("loss", ["geman-mcclure", "tukey"])
 @pytest.mark.parametrize(("hidden", "noise"), [(0.0, 0.0), (0.3, 1.0)])
-def test_wrong_matches_are_found_and_do_no_harm(hidden, noise, loss):
+def test_robust_fits_find_wrong_matches_and_keep_the_map(hidden, noise, loss):
     scene = liver(hidden, noise)
     clean = KernelGPA(bandwidth=0.5, robust=loss).fit(scene.points)
     points, wrong = simulate.exchanged(scene.points, 0.2)
@@ -171,12 +174,12 @@ def test_a_robust_fit_of_exact_copies_is_exact(loss):
     assert_allclose(gpa.weights_, 1, atol=1e-9)
 
 
-def test_an_unknown_loss_is_refused():
+def test_an_unknown_loss_raises():
     with pytest.raises(InvalidSetting, match="robust is 'cauchy'; expected one of huber, tukey, geman-mcclure"):
         KernelGPA(robust="cauchy").fit(liver(0.0, 0.0).points)
 
 
-def test_known_accuracy_of_observations_improves_the_map():
+def test_weights_of_known_accuracy_improve_the_map():
     scene = liver(0.0, 0.0)
     rng = np.random.default_rng(0)
     deviation = np.where(rng.random(scene.points.shape[:2]) < 0.5, 0.5, 5.0)
@@ -190,19 +193,27 @@ def test_known_accuracy_of_observations_improves_the_map():
 
 @pytest.mark.slow
 @every_scene
-def test_regions_cover_what_they_claim(hidden, noise):
+def test_regions_have_the_stated_coverage(hidden, noise):
     scene = liver(hidden, noise)
     points = scene.points
     order, levels = np.random.default_rng(0).permutation(100), (0.5, 0.9, 0.95)
     hits, count = np.zeros(3), 0
-    for i in range(4):  # every landmark is held out once
+    for i in range(4):  # every landmark is left out once
         out = np.zeros(100, dtype=bool)
         out[order[i::4]] = True
-        known = uncertainty(selection.cross_validate(KernelGPA(bandwidth=0.5), points[:, ~out], folds=15))
-        placed = known.validation.fitted.transform_clouds(points[:, out])
-        off = np.linalg.norm(placed - metrics.mean_of_others(placed), axis=2)
+        estimate = uncertainty(selection.cross_validate(KernelGPA(bandwidth=0.5), points[:, ~out], folds=15))
+        images = estimate.validation.fitted.transform_clouds(points[:, out])
+        distances = np.linalg.norm(images - metrics.mean_of_others(images), axis=2)
         for t in range(len(points)):
-            ok = np.isfinite(off[t])
-            hits += [np.sum(off[t, ok] <= known.radius(points[t, out][ok], t, level)) for level in levels]
-            count += ok.sum()
+            seen = np.isfinite(distances[t])
+            radii = [estimate.radius(points[t, out][seen], t, level) for level in levels]
+            hits += [np.sum(distances[t, seen] <= radius) for radius in radii]
+            count += seen.sum()
     assert np.all(np.abs(hits / count - levels) <= [0.05, 0.03, 0.025])
+
+
+@pytest.mark.parametrize("module", [metrics, selection, cross_validation, agreement, uncertainty_module], ids=str)
+def test_the_examples_in_the_docstrings_run(module):
+    failed, tried = doctest.testmod(module)
+    assert tried > 0
+    assert failed == 0

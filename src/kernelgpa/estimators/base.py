@@ -22,8 +22,9 @@ from ..typing import Array, IndexArray, Name
 from ..warps import Family, PreparedCloud, Warp
 from ..warps.inverse import inverse
 from .left_out import FoldSolver
+from .problem import Problem
 from .registration import Registration
-from .screening import Problem, screen
+from .screening import screen
 
 if TYPE_CHECKING:
     from ..trust.diagnosis import Finding, SuspiciousObservation

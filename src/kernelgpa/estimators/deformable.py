@@ -21,9 +21,9 @@ from ..typing import Array, Name
 from ..warps import Family, ReducedCloud
 from .base import GPA, PreparedClouds
 from .left_out import DeformableFolds
+from .problem import Problem
 from .registration import Registration, Solution, WarpStatistics, all_poses, warn_if_not_converged, whole_map
 from .robust import Reweighting, Weighting, require_loss
-from .screening import Problem
 
 WEAKLY_CONNECTED = (
     "some clouds share so few or so thinly spread landmarks with the rest that noise hides the affine map between "

@@ -32,8 +32,9 @@ from ..spectrum.total import total_cost
 from ..typing import Array, Name
 from ..warps import ReducedCloud, Warp
 from .deformable import WEAKLY_CONNECTED, DeformableGPA
+from .problem import Problem
 from .registration import Solution, all_poses, padded, whole_map
-from .screening import Problem, screen
+from .screening import screen
 
 BATCH = 50  # clouds that are read and reduced by one task
 PATIENCE = 10.0  # seconds without a worker

@@ -31,7 +31,7 @@ class Prediction:
     map: Array  # (m, d) of the landmarks kept, NaN for those left out
     points: Array  # (n, k, d) where the warps take what was left out, NaN where unseen
     jacobians: Array  # (n, k, d, d) of the warps there
-    spreads: Array  # (n, k) variance expected of them, in units of a cloud's noise variance; NaN for rigid motions
+    variances: Array  # (n, k) variance expected of them, in units of a cloud's noise variance; NaN for rigid motions
 
     @classmethod
     def unknown(cls, positions: Array, clouds: int, left_out: int) -> Prediction:
@@ -115,7 +115,7 @@ def _enter_predictions(
         target = prediction.map[cloud.seen]
         target[part.rows] = part.predict(target[part.kept])
         columns = np.searchsorted(fold, cloud.seen[part.rows])
-        prediction.points[t, columns], prediction.spreads[t, columns] = target[part.rows], part.variance
+        prediction.points[t, columns], prediction.variances[t, columns] = target[part.rows], part.variance
         targets.append(target)
         entries.append((prediction, columns, part.rows))
     if targets:

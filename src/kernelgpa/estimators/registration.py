@@ -21,7 +21,7 @@ from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array
 from ..warps import Family, ReducedCloud, Warp
 from ..warps.leave_out import leave_one_out
-from .screening import Problem
+from .problem import Problem
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from ..warps import AffineFamily, Warp
 from ..warps.affine import affine_warp
 from .base import GPA, PreparedClouds
 from .left_out import Prediction
+from .problem import Problem
 from .registration import Registration, Solution, WarpStatistics, all_poses, warn_if_not_converged, whole_map
-from .screening import Problem
 
 
 class RigidGPA(GPA):

@@ -31,8 +31,8 @@ from ..observations import Observations
 from ..observations.collection import reweighted
 from ..typing import Array
 from ..warps import ReducedCloud
+from .problem import Problem
 from .registration import Solution, posed_observations, residual_lengths
-from .screening import Problem
 
 SHRINK = 0.6
 FIRST_SHARE = 0.9  # of the observations that the first scale takes in

@@ -19,9 +19,9 @@ from ..errors import FormatError, InvalidSetting, KernelGPAError, KernelGPAWarni
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
+from ..estimators.problem import Problem, problem_of
 from ..estimators.registration import Registration, WarpStatistics
 from ..estimators.robust import LEAST_FACTOR
-from ..estimators.screening import Problem, problem_of
 from ..gauge.faithful import Faithful
 from ..gauge.principal_axes import Gauge
 from ..gauge.rotations import Termination

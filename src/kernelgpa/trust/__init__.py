@@ -1,6 +1,6 @@
 """How far a registration can be trusted.
 
-In:   a fitted estimator, or points and settings.
-Out:  metrics, cross-validation, tuning, uncertainty, and a diagnosis of what may be wrong.
-Equations 17 to 20 of docs/theory.md live here.
+In:   a fitted estimator; for cross-validation and tuning the points and the settings to try.
+Out:  metrics, agreement of the clouds, cross-validation, tuned settings, uncertainty, and findings of a diagnosis.
+Section 13 of docs/theory.md defines the metrics; equation 17 is applied in cross_validation, 18 in uncertainty.
 """

@@ -1,26 +1,34 @@
-"""How far the clouds of a fitted registration disagree: the figures that every face of the library shows.
+"""How far the clouds of a fitted registration disagree, for summaries, reports and plots.
 
-Counted are observations that took part: not those of mirrored clouds, not those that a robust fit set aside, and only
-landmarks that two clouds or more are left with, because one alone agrees with itself.
+Counted are the observations of clouds that take part in the map and, if the fit was robust, the inliers among them.
+Landmarks with fewer than two counted observations have no disagreement: a single one always agrees with itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
 from ..estimators.base import GPA
 from ..typing import Array, BoolArray
-from . import metrics
-from .diagnosis import HEEDED
+from .diagnosis import INLIER_SHARE, weight_shares
+from .metrics import mean_map, root_mean, sensor_residuals
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Root mean square distances, one per landmark or one per cloud; NaN where nothing is counted."""
+    """Root mean square distances, one per landmark or one per cloud; NaN where nothing is counted.
+
+    Attributes
+    ----------
+    in_map : ndarray of shape (m,) or (n,)
+        Distances of the images from the mean image of their landmark, as :func:`metrics.consistency`.
+    in_sensor_frame : ndarray of shape (m,) or (n,)
+        Distances from the mean of the other clouds, in the frame of each cloud, as :func:`metrics.sensor_error`.
+    """
 
     in_map: Array
     in_sensor_frame: Array
@@ -28,121 +36,121 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far the clouds disagree, by landmark and by cloud."""
+    """How far the clouds of a fitted registration disagree, for each observation, landmark and cloud.
+
+    Parameters
+    ----------
+    gpa : GPA
+        A fitted estimator.
+
+    Attributes
+    ----------
+    visible : ndarray of bool, shape (n, m)
+        Which observations there are.
+    weight_shares : ndarray of shape (n, m), or None
+        Weight of each observation in a robust fit as a share of the weight given; None if the fit was not robust.
+    inliers : ndarray of bool, shape (n, m)
+        Observations that a robust fit did not reject; all that are visible if the fit was not robust.
+    counted : ndarray of bool, shape (n, m)
+        Inliers of the clouds that take part in the map.
+    warped : ndarray of shape (n, m, d)
+        Images of all observations in the map, NaN where unseen.
+    map_distances, sensor_distances : ndarray of shape (n, m)
+        Distance from the mean image of the landmark, and from the mean of the other clouds in the cloud's own frame.
+    residuals : ndarray of shape (n, m), or None
+        Leave-one-out residuals in the map; None for rigid warps.
+    per_landmark, per_cloud : Disagreement
+        Root mean squares of the distances.
+
+    Examples
+    --------
+    >>> from kernelgpa import KernelGPA, simulate
+    >>> from kernelgpa.trust.agreement import Agreement
+    >>> scene = simulate.liver(clouds=5, landmarks=60, vertices=202)
+    >>> agreement = Agreement(KernelGPA().fit(scene.points))
+    >>> agreement.per_landmark.in_map.shape, agreement.per_cloud.in_map.shape
+    ((60,), (5,))
+    """
 
     gpa: GPA
 
     @cached_property
-    def visible(self) -> BoolArray:  # (n, m)
+    def visible(self) -> BoolArray:
         return self.gpa.observations_.visible
 
     @cached_property
-    def shares(self) -> Array | None:  # (n, m)
-        """The weight that a robust fit left each observation, as a share of the one given; NaN where unseen."""
-        if getattr(self.gpa, "robust", None) is None:
-            return None
-        given = self.gpa.observations_.weights
-        used: Array = getattr(self.gpa, "weights_", given)
-        return np.divide(used, given, out=np.full_like(given, np.nan), where=given > 0)
+    def weight_shares(self) -> Array | None:
+        return None if self.gpa.robust is None else weight_shares(self.gpa)
 
     @cached_property
-    def heeded(self) -> BoolArray:  # (n, m)
-        """Observations that the figures count."""
-        heeded = self.visible.copy()
-        heeded[self.gpa.problem_.mirrored] = False
-        if self.shares is not None:
-            heeded &= self.shares > HEEDED
-        return heeded
+    def inliers(self) -> BoolArray:
+        return self.visible if self.weight_shares is None else self.visible & (self.weight_shares > INLIER_SHARE)
 
     @cached_property
-    def warped(self) -> Array:  # (n, m, d)
-        """Every observation where its cloud's warp takes it, NaN where unseen."""
+    def counted(self) -> BoolArray:
+        counted = self.inliers.copy()
+        counted[self.gpa.problem_.mirrored] = False
+        return counted
+
+    @cached_property
+    def warped(self) -> Array:
         return self.gpa.transform_clouds(self.gpa.observations_.points)
 
     @cached_property
-    def apart(self) -> Array:  # (n, m)
-        """Distance of each counted observation from the mean of its landmark; NaN where nothing can be compared."""
-        counted = np.where(self._comparable[:, :, None], self.warped, np.nan)
-        return np.linalg.norm(counted - metrics.mean_map(counted), axis=2)
+    def map_distances(self) -> Array:
+        return np.linalg.norm(self._compared - mean_map(self._compared), axis=2)
 
     @cached_property
-    def sensed(self) -> Array:  # (n, m)
-        """Distance from the mean of the others, in the cloud's own frame."""
-        counted = np.where(self._comparable[:, :, None], self.warped, np.nan)
+    def sensor_distances(self) -> Array:
         jacobians = self.gpa.jacobians(self.gpa.observations_.points)
-        return np.linalg.norm(metrics.sensor_residuals(counted, jacobians), axis=2)
+        return np.linalg.norm(sensor_residuals(self._compared, jacobians), axis=2)
 
-    @cached_property
-    def residuals(self) -> Array | None:  # (n, m)
+    @property
+    def residuals(self) -> Array | None:
         return self.gpa.residuals_ if self.gpa.bends else None
 
     @cached_property
-    def of_landmarks(self) -> dict[str, Array]:  # (m,) each
-        return {"apart": root_mean_square(self.apart, 0), "sensed": root_mean_square(self.sensed, 0)}
+    def per_landmark(self) -> Disagreement:
+        return self._disagreement(axis=0)
 
     @cached_property
-    def of_clouds(self) -> dict[str, Array]:  # (n,) each
-        return {"apart": root_mean_square(self.apart, 1), "sensed": root_mean_square(self.sensed, 1)}
-
-    @property
-    def weight_shares(self) -> Array | None:
-        return self.shares
-
-    @property
-    def inliers(self) -> BoolArray:
-        return self.visible if self.shares is None else self.visible & (self.shares > HEEDED)
-
-    @property
-    def counted(self) -> BoolArray:
-        return self.heeded
-
-    @property
-    def per_landmark(self) -> Disagreement:
-        return Disagreement(self.of_landmarks["apart"], self.of_landmarks["sensed"])
-
-    @property
     def per_cloud(self) -> Disagreement:
-        return Disagreement(self.of_clouds["apart"], self.of_clouds["sensed"])
+        return self._disagreement(axis=1)
 
-    @property
-    def _comparable(self) -> BoolArray:  # (n, m)
-        return self.heeded & (self.heeded.sum(axis=0) >= 2)
+    @cached_property
+    def _compared(self) -> Array:  # (n, m, d)
+        """Images of the counted observations of landmarks that have at least two of them."""
+        compared = self.counted & (self.counted.sum(axis=0) >= 2)
+        return np.where(compared[:, :, None], self.warped, np.nan)
 
-
-def root_mean_square(lengths: Array, axis: int) -> Array:
-    """Over what is known; NaN where nothing is."""
-    known = ~np.isnan(lengths)
-    total, count = np.where(known, lengths**2, 0.0).sum(axis=axis), known.sum(axis=axis)
-    return np.sqrt(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
-
-
-def number(value: float) -> float | str | None:
-    """JSON knows neither NaN nor infinity."""
-    return float(value) if np.isfinite(value) else None if np.isnan(value) else "infinite"
-
-
-json_number = number
+    def _disagreement(self, axis: int) -> Disagreement:
+        return Disagreement(root_mean(self.map_distances**2, axis), root_mean(self.sensor_distances**2, axis))
 
 
 class Distribution(TypedDict):
-    """Statistics of an array, as JSON can hold them."""
+    """Statistics of an array, as JSON can hold them; None where nothing is known."""
 
     count: int
     median: float | str | None
     mean: float | str | None
     worst: float | str | None
-    at: int | None
+    at: int | None  # index of the worst
 
 
-def distribution(values: Array) -> Any:
-    """Median, mean, worst and where that is, over what is known."""
+def distribution(values: Array) -> Distribution:
+    """Return the median, the mean and the worst of the values that are not NaN."""
     known = values[~np.isnan(values)]
     if not len(known):
         return {"count": 0, "median": None, "mean": None, "worst": None, "at": None}
     return {
         "count": len(known),
-        "median": number(float(np.median(known))),
-        "mean": number(float(known.mean())),
-        "worst": number(float(known.max())),
+        "median": json_number(float(np.median(known))),
+        "mean": json_number(float(known.mean())),
+        "worst": json_number(float(known.max())),
         "at": int(np.nanargmax(values)),
     }
+
+
+def json_number(value: float) -> float | str | None:
+    """Return a number as JSON can hold it: None for NaN, "infinite" for infinity."""
+    return float(value) if np.isfinite(value) else None if np.isnan(value) else "infinite"

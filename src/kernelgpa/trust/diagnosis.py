@@ -1,351 +1,383 @@
-"""What may be wrong with a registration, worst first.
+"""What may be wrong with a fitted registration.
 
-Each check looks at one thing that a fitted registration can be asked and says nothing when all is well.
-A finding tells what was found, how bad it is (0 to 1), and what to do.
+Each check looks at one property of a registration and returns findings, or none if all is well.  A finding states what
+was found, how severe it is (0 to 1), and what to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial import KDTree
+from scipy.stats import chi
 
-from ..estimators.robust import spread
 from ..gauge.initial import weakest_cut
 from ..observations.arrays import finite_rows
+from ..observations.cloud import Cloud
+from ..observations.collection import Observations
 from ..observations.geometry import frame_of
-from ..spectrum.eigenpairs import Uniqueness
-from ..typing import Array, Name
+from ..spectrum.eigenpairs import Spectrum, Uniqueness
+from ..typing import Array, IndexArray, Name
+from ..warps import Warp
 from ..warps.inverse import oriented
 
-FEW_TIES = 2.0  # times the landmarks that an affine map needs: fewer shared ones tie a cloud weakly
-THIN_TIES = 0.02  # shared landmarks thinner than this share of the cloud tie it weakly
-SHRUNK = 0.5  # a cloud squeezed below this, or stretched above its inverse, by its warp
-SUSPICIOUS = 8.0  # spreads of the good residuals
-HARMLESS = 2.0  # times the median distance that rigid motions leave, as in robust fitting
-HEEDED = 0.1  # of its weight: an observation that a robust fit left less was set aside
-NARROWEST, WIDEST = 0.02, 10.0  # bandwidths beyond which a kernel does nothing
-TINY = float(np.finfo(np.float64).tiny)
-COARSE = 0.1  # of the map's size: warps that inducing points may miss by more are coarse
-OUTSIDE = 3.0  # times the usual distance between neighbouring landmarks
+if TYPE_CHECKING:  # estimators import this module
+    from ..estimators.problem import Problem
+
+INLIER_SHARE = 0.1  # a robust fit rejected an observation if it kept no more than this share of its weight
+FEW_SHARED = 2.0  # a cloud with fewer shared landmarks than this multiple of d + 1 is weakly connected
+THIN_SHARED = 0.02  # so is a cloud if its shared landmarks are thinner than this share of its thickness
+COLLAPSED = 0.5  # the median stretch of space below which, or above whose inverse, a map has collapsed
+SMALL_GAP = 0.1  # relative gap between eigenvalues d and d + 1 below which the paper's map is unreliable
+OUTLIER_SPREADS = 8.0  # standard deviations from which a residual is suspicious
+OUTLIER_RIGID_DISTANCES = 2.0  # and the multiple of the median rigid distance that it must exceed, as in robust fits
+NARROWEST_BANDWIDTH, WIDEST_BANDWIDTH = 0.02, 10.0  # beyond these a kernel is useless
+COARSE_SHARE = 0.1  # share of the map's size that the error of inducing points may reach
+EXTRAPOLATION = 3.0  # multiple of the median distance between neighbouring landmarks from which points are far away
+LISTED = 4  # names in a message
+
+
+class FittedRegistration(Protocol):
+    """What the checks read of a fitted estimator: n clouds, m landmarks, d dimensions."""
+
+    bends: bool  # whether the warps are more than rigid motions and similarities
+    modes: str | int
+    robust: str | None
+    observations_: Observations
+    problem_: Problem
+    map_: Array  # (m, d)
+    scales_: Array  # (d,)
+    rotations_: Array  # (n, d, d)
+    translations_: Array  # (n, d)
+    size_factors_: Array  # (n,)
+    warps_: list[Warp]
+    mirrored_: list[Name]
+    spectrum_: Spectrum
+    shared_landmarks_: IndexArray  # landmarks that the map was solved from
+    weights_: Array  # (n, m) of the last solve
+    residuals_: Array  # (n, m) leave-one-out, in the map
+    standardised_residuals_: Array  # (n, m)
+    inducing_errors_: Array  # (n,)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that may be wrong."""
+    """One thing that may be wrong.
+
+    Attributes
+    ----------
+    kind : str
+        What kind of problem it is, in a few words.
+    severity : float
+        From 0 (good to know) to 1 (the result is useless).
+    found : str
+        What was found, with numbers.
+    action : str
+        What to do about it.
+    """
 
     kind: str
-    severity: float  # 0 to 1
+    severity: float
     found: str
     action: str
 
     def __str__(self) -> str:
-        return f"{self.kind} (severity {self.severity:.0%}): {self.found}; {self.action}"
+        return f"{self.kind} (severity {self.severity:.2g} of 1): {self.found}; {self.action}"
 
 
 @dataclass(frozen=True)
 class SuspiciousObservation:
-    """An observation that does not fit what the rest of its cloud and the other clouds say."""
+    """An observation that may be a wrong match.
+
+    Attributes
+    ----------
+    cloud, landmark : hashable
+        Names of the cloud and of the landmark.
+    residual : float
+        Length of the leave-one-out residual in the map: the distance of the observation from where the rest of its
+        cloud and the map predict it.
+    weight : float
+        Weight in the fit as a share of the weight given; less than 1 if a robust fit down-weighted it.
+    """
 
     cloud: Name
     landmark: Name
-    residual: float  # leave-one-out, in the map
-    weight: float  # as it was used, against the weight given
+    residual: float
+    weight: float
 
 
-def suspicious_observations(gpa: Any, count: int | None = None) -> list[SuspiciousObservation]:
-    """Observations by leave-one-out residual, the most suspicious first."""
-    residuals = gpa.residuals_
-    order = np.argsort(-np.nan_to_num(residuals, nan=-1.0), axis=None)[: int(np.sum(~np.isnan(residuals)))][:count]
+def weight_shares(gpa: FittedRegistration) -> Array:  # (n, m)
+    """Return the weights of the last solve as shares of the weights given; NaN where unseen."""
     given = gpa.observations_.weights
-    listed = []
-    for t, j in zip(*np.unravel_index(order, residuals.shape), strict=True):
-        share = float(gpa.weights_[t, j] / given[t, j])
-        listed.append(
-            SuspiciousObservation(
-                gpa.observations_.names[t], gpa.observations_.landmarks[j], float(residuals[t, j]), share
-            )
-        )
-    return listed
+    return np.divide(gpa.weights_, given, out=np.full_like(given, np.nan), where=given > 0)
 
 
-def suspicious_landmarks(gpa: Any) -> list[tuple[Name, float]]:
-    """Landmarks by their median leave-one-out residual over the clouds, the most suspicious first."""
-    seen = np.flatnonzero(~np.isnan(gpa.residuals_).all(axis=0))
-    medians = np.nanmedian(gpa.residuals_[:, seen], axis=0)
-    order = np.argsort(-medians, kind="stable")
-    return [(gpa.observations_.landmarks[seen[i]], float(medians[i])) for i in order]
-
-
-def diagnose(gpa: Any, points: npt.ArrayLike | None = None, cloud: Name | None = None) -> list[Finding]:
-    """Everything that may be wrong, worst first; ``points`` of a ``cloud`` are checked for lying outside."""
-    findings = [finding for check in CHECKS for finding in check(gpa)]
-    if points is not None and cloud is not None:
-        findings += _outside(gpa, points, cloud)
-    return sorted(findings, key=lambda finding: -finding.severity)
-
-
-def _mirrored(gpa: Any) -> list[Finding]:
-    if not gpa.mirrored_:
-        return []
+def suspicious_observations(gpa: FittedRegistration, count: int | None = None) -> list[SuspiciousObservation]:
+    """Return observations by the length of their leave-one-out residuals, longest first."""
+    residuals, shares, observations = gpa.residuals_, weight_shares(gpa), gpa.observations_
+    known = int(np.sum(~np.isnan(residuals)))
+    order = np.argsort(-np.nan_to_num(residuals, nan=-1.0), axis=None)[:known][:count]
     return [
-        Finding(
-            "mirrored clouds",
-            0.9,
-            f"clouds {gpa.mirrored_} fit only as mirror images and were left out",
-            "negate or swap coordinates there, or drop them",
+        SuspiciousObservation(
+            observations.names[t], observations.landmarks[j], float(residuals[t, j]), float(shares[t, j])
         )
+        for t, j in zip(*np.unravel_index(order, residuals.shape), strict=True)
     ]
 
 
-def _seen_once(gpa: Any) -> list[Finding]:
+def suspicious_landmarks(gpa: FittedRegistration) -> list[tuple[Name, float]]:
+    """Return landmarks and the medians of their leave-one-out residuals over the clouds, largest first."""
+    known = np.flatnonzero(~np.isnan(gpa.residuals_).all(axis=0))
+    medians = np.nanmedian(gpa.residuals_[:, known], axis=0)
+    order = np.argsort(-medians, kind="stable")
+    return [(gpa.observations_.landmarks[known[i]], float(medians[i])) for i in order]
+
+
+def diagnose(
+    gpa: FittedRegistration,
+    points: npt.ArrayLike | None = None,  # (k, d)
+    cloud: Name | None = None,
+) -> list[Finding]:
+    """Return everything that may be wrong, most severe first.
+
+    If ``points`` of a ``cloud`` are given, a finding tells whether they lie too far from its landmarks to be warped.
+    """
+    findings = [finding for check in CHECKS for finding in check(gpa)]
+    if points is not None and cloud is not None:
+        findings += _far_points(gpa, points, cloud)
+    return sorted(findings, key=lambda finding: -finding.severity)
+
+
+# -- the clouds and landmarks --
+
+
+def _mirror_images(gpa: FittedRegistration) -> list[Finding]:
+    if not gpa.mirrored_:
+        return []
+    found = (
+        f"{_named('cloud', gpa.mirrored_)} would fit the others only if reflected, and had to be left out of the map"
+    )
+    return [Finding("mirror images", 0.9, found, "negate one coordinate of all their points, or drop these clouds")]
+
+
+def _rarely_seen_landmarks(gpa: FittedRegistration) -> list[Finding]:
     counts = gpa.observations_.counts
     once, never = int(np.sum(counts == 1)), int(np.sum(counts == 0))
     if not once + never:
         return []
-    share = (once + never) / len(counts)
-    return [
-        Finding(
-            "landmarks seen once or never",
-            0.2 + 0.3 * share,
-            f"{once} seen by one cloud, {never} by none",
-            "they have no say in the map; do not rely on their places",
-        )
-    ]
+    found = f"landmarks seen by one cloud: {once} of {len(counts)}, by no cloud: {never} of {len(counts)}"
+    action = "do not rely on their positions, because they do not take part in the fit"
+    return [Finding("landmarks seen once or never", 0.2 + 0.3 * (once + never) / len(counts), found, action)]
 
 
-def _weakly_tied(gpa: Any) -> list[Finding]:
+def _weakly_connected_clouds(gpa: FittedRegistration) -> list[Finding]:
     observations = gpa.observations_
     shared = observations.counts >= 2
-    needed, findings = observations.dimension + 1, []
-    for one in observations.clouds:
-        common = one.points[shared[one.seen]]
-        thickness = _thickness(common, one.frame.rank) / max(_thickness(one.points, one.frame.rank), TINY)
-        if len(common) < FEW_TIES * needed or thickness < THIN_TIES:
-            findings.append(
-                Finding(
-                    "weakly tied",
-                    0.6,
-                    f"cloud {one.name!r} hangs on {len(common)} shared landmarks that span "
-                    f"{thickness:.0%} of its thickness",
-                    "give it more landmarks in common with the others",
-                )
+    action = "add landmarks that this cloud shares with others and that do not lie in one plane"
+    findings = []
+    for cloud in observations.clouds:
+        common = cloud.points[shared[cloud.seen]]
+        thickness = _relative_thickness(common, cloud)
+        if len(common) < FEW_SHARED * (observations.dimension + 1) or thickness < THIN_SHARED:
+            found = (
+                f"cloud {cloud.name!r} shares {len(common)} landmarks with other clouds, and these span "
+                f"{thickness:.0%} of its thickness"
             )
+            findings.append(Finding("weakly connected cloud", 0.6, found, action))
     return findings
 
 
-def _torn(gpa: Any) -> list[Finding]:
+def _relative_thickness(points: Array, cloud: Cloud) -> float:
+    """Return the spread of the points along their thinnest axis as a share of that of the cloud.
+
+    A cloud of rank r has r axes.  Points that span fewer have the thickness 0.
+    """
+    rank = cloud.frame.rank
+    some, whole = (frame_of(these) for these in (points, cloud.points))
+    thickness, of_cloud = (float(f.spread[rank - 1]) if f.rank >= rank else 0.0 for f in (some, whole))
+    return thickness / max(of_cloud, float(np.finfo(np.float64).tiny))
+
+
+def _weakly_connected_groups(gpa: FittedRegistration) -> list[Finding]:
     if not gpa.problem_.weakly_connected:
         return []
-    spectrum = gpa.problem_.initial.spectrum
-    first, second = [[core.names[t] for t in group] for core in [gpa.problem_.core] for group in weakest_cut(core)]
-    return [
-        Finding(
-            "weakly tied groups",
-            0.7,
-            f"clouds {_few(first)} and clouds {_few(second)} share landmarks that fix an affine map between them "
-            f"hardly better than noise and deformation blur it (eigenvalue {spectrum.dimension} of the affine "
-            f"registration is {1 - spectrum.gap:.0%} of the next)",
-            "give them more landmarks in common that do not lie in one plane; modes='paper' is not to be trusted here",
-        )
-    ]
+    core, spectrum = gpa.problem_.core, gpa.problem_.initial.spectrum
+    first, second = ([core.names[t] for t in group] for group in weakest_cut(core))
+    found = (
+        f"{_named('cloud', first)} and {_named('cloud', second)} share landmarks that barely determine an affine map "
+        f"between them (eigenvalue {spectrum.dimension} of the affine registration is {1 - spectrum.gap:.0%} of the "
+        "next)"
+    )
+    action = "add shared landmarks that do not lie in one plane, and do not use modes='paper'"
+    return [Finding("weakly connected groups", 0.7, found, action)]
 
 
-def _coarse(gpa: Any) -> list[Finding]:
-    errors = getattr(gpa, "inducing_errors_", np.zeros(0))
-    size = float(np.sqrt(np.nanmean(np.nanvar(gpa.map_, axis=0)) * gpa.map_.shape[1]))
-    coarse = np.flatnonzero(errors > COARSE * size)
-    if not len(coarse):
+# -- the map and the warps --
+
+
+def _small_gap(gpa: FittedRegistration) -> list[Finding]:
+    if not gpa.bends or gpa.spectrum_.gap > SMALL_GAP:
         return []
-    worst = int(np.argmax(errors))
-    return [
-        Finding(
-            "few inducing points",
-            0.3 + 0.3 * min(1.0, float(errors[worst]) / size),
-            f"in {len(coarse)} clouds the warps may miss what exact ones follow; in the worst, "
-            f"{gpa.observations_.names[worst]!r}, by up to {errors[worst] / size:.0%} of the map's size",
-            "raise inducing or bandwidth",
-        )
-    ]
-
-
-def _few(names: list[Name]) -> str:
-    return ", ".join(repr(name) for name in names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def _thickness(points: Array, rank: int) -> float:
-    """Spread along the thinnest of the ``rank`` widest directions; 0 where the points span fewer."""
-    frame = frame_of(points)
-    return float(frame.spread[rank - 1]) if frame.rank >= rank else 0.0
-
-
-def _no_gap(gpa: Any) -> list[Finding]:
     spectrum = gpa.spectrum_
-    if not gpa.bends or spectrum.gap > 0.1:
-        return []
     severity = 0.8 if spectrum.uniqueness is Uniqueness.NO_GAP else 0.4
-    return [
-        Finding(
-            "no spectral gap",
-            severity,
-            f"eigenvalue {spectrum.dimension} is {1 - spectrum.gap:.1%} of the next",
-            "raise smoothing or lower bandwidth; modes='paper' is not to be trusted here",
-        )
-    ]
+    found = f"eigenvalue {spectrum.dimension} is {1 - spectrum.gap:.1%} of the next"
+    action = "raise smoothing or lower bandwidth, and do not use modes='paper'"
+    return [Finding("no spectral gap", severity, found, action)]
 
 
-def _collapsed(gpa: Any) -> list[Finding]:
+def _collapsed_map(gpa: FittedRegistration) -> list[Finding]:
     rank = int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0]))
-    factors = getattr(gpa, "size_factors_", np.ones(len(gpa.warps_)))
-    stretch = [
-        np.linalg.svd(warp.sensor_jacobian(one.points), compute_uv=False)[:, :rank] / factor
-        for warp, one, factor in zip(gpa.warps_, gpa.observations_.clouds, factors, strict=True)
+    clouds = zip(gpa.warps_, gpa.observations_.clouds, gpa.size_factors_, strict=True)
+    stretches = [
+        np.linalg.svd(warp.sensor_jacobian(cloud.points), compute_uv=False)[:, :rank] / factor
+        for warp, cloud, factor in clouds
     ]
-    middle = np.median(np.concatenate(stretch), axis=0)
-    worst = float(min(middle.min(), 1 / middle.max()))
-    if worst > SHRUNK:
+    medians = np.median(np.concatenate(stretches), axis=0)
+    if min(medians.min(), 1 / medians.max()) > COLLAPSED:
         return []
-    return [
-        Finding(
-            "collapsed map",
-            1.0,
-            f"the warps squeeze the clouds to {middle.min():.0%} in one direction and {middle.max():.0%} in another",
-            "raise smoothing or lower bandwidth"
-            + ("" if gpa.get_params().get("modes") == "auto" else ", use modes='auto'"),
-        )
-    ]
+    found = (
+        f"in the median over all observations the warps scale lengths by {medians.min():.2g} in one direction and by "
+        f"{medians.max():.2g} in another"
+    )
+    action = "raise smoothing or lower bandwidth" + ("" if gpa.modes == "auto" else ", or use modes='auto'")
+    return [Finding("collapsed map", 1.0, found, action)]
 
 
-def _folded(gpa: Any) -> list[Finding]:
+def _folded_warps(gpa: FittedRegistration) -> list[Finding]:
     if not gpa.bends:
         return []
     folded: dict[Name, int] = {}
-    for one, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
-        if one.frame.reliable_rank == gpa.observations_.dimension:  # across a sheet turning over means nothing
-            count = int(np.sum(oriented(warp, one.points) <= 0))
+    for cloud, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
+        if cloud.frame.reliable_rank == gpa.observations_.dimension:  # across a sheet the orientation has no meaning
+            count = int(np.sum(oriented(warp, cloud.points) <= 0))
             if count:
-                folded[one.name] = count
+                folded[cloud.name] = count
     if not folded:
         return []
-    worst = max(folded, key=lambda name: folded[name])
-    share = sum(folded.values()) / sum(len(one.seen) for one in gpa.observations_.clouds)
-    return [
-        Finding(
-            "folds",
-            0.5 + 0.5 * share,
-            f"the warps of {len(folded)} clouds turn space over, at {sum(folded.values())} landmarks in all; "
-            f"worst is cloud {worst!r} with {folded[worst]}",
-            "raise smoothing, or look for wrong matches there",
-        )
-    ]
+    worst, total = max(folded, key=lambda name: folded[name]), sum(folded.values())
+    found = (
+        f"the warps of {len(folded)} clouds reverse the orientation of space at {total} landmarks, most often at "
+        f"{folded[worst]} landmarks in cloud {worst!r}"
+    )
+    severity = 0.5 + 0.5 * total / sum(len(cloud.seen) for cloud in gpa.observations_.clouds)
+    return [Finding("folded warps", severity, found, "raise smoothing, or look for wrong matches in these clouds")]
 
 
-def _suspicious(gpa: Any) -> list[Finding]:
-    if not gpa.bends:
+def _unusual_bandwidth(gpa: FittedRegistration) -> list[Finding]:
+    bandwidth = gpa.get_params().get("bandwidth")
+    if bandwidth is None or NARROWEST_BANDWIDTH <= bandwidth <= WIDEST_BANDWIDTH:
         return []
-    if np.isnan(gpa.standardised_residuals_).all():  # clouds with no more landmarks than their warps need
+    too_wide = bandwidth > WIDEST_BANDWIDTH
+    effect = "wide that the warps are nearly affine" if too_wide else "narrow that each landmark is warped alone"
+    found = f"bandwidth={bandwidth:g} makes the kernel so {effect}"
+    action = "use 0.1 to 1.5: bandwidth is a multiple of the mean distance between points of a cloud, not a length"
+    return [Finding("unusual bandwidth", 0.5, found, action)]
+
+
+def _few_inducing_points(gpa: FittedRegistration) -> list[Finding]:
+    errors = gpa.inducing_errors_
+    size = float(np.sqrt(np.nanmean(np.nanvar(gpa.map_, axis=0)) * gpa.map_.shape[1]))
+    coarse = int(np.sum(errors > COARSE_SHARE * size))
+    if not coarse:
         return []
-    usual = spread(gpa.standardised_residuals_, gpa.observations_.dimension)
-    # what lies no farther off than the clouds deform does no harm that deformation does not do
-    harmless = HARMLESS * float(np.nanmedian(_rigid_distances(gpa)))
-    thinnest = min(one.frame.thinness for one in gpa.observations_.clouds)  # across it rounding is amplified
-    rounding = max(1e-9, 100 * np.finfo(np.float64).eps / thinnest)
-    cut = max(SUSPICIOUS * usual, harmless, rounding * gpa.scales_[0])
-    count = int(np.sum(np.nan_to_num(gpa.standardised_residuals_) > cut))
+    worst = int(np.argmax(errors))
+    share = float(errors[worst]) / size
+    found = (
+        f"the warps of {coarse} clouds may differ from exact warps by more than {COARSE_SHARE:.0%} of the map's size, "
+        f"that of cloud {gpa.observations_.names[worst]!r} by up to {share:.0%}"
+    )
+    return [Finding("too few inducing points", 0.3 + 0.3 * min(1.0, share), found, "raise inducing or bandwidth")]
+
+
+# -- the observations --
+
+
+def _possible_wrong_matches(gpa: FittedRegistration) -> list[Finding]:
+    lengths = gpa.standardised_residuals_
+    if np.isnan(lengths).all():  # rigid warps, or no cloud has more landmarks than its warp needs
+        return []
+    limit = _outlier_limit(gpa)
+    count = int(np.sum(np.nan_to_num(lengths) > limit))
     if not count:
         return []
-    first = suspicious_observations(gpa, 1)[0]
-    share = count / int(np.sum(~np.isnan(gpa.residuals_)))
-    return [
-        Finding(
-            "suspicious observations",
-            min(0.95, 0.3 + 5 * share),
-            f"{count} observations lie more than {cut:.3g} from where the others put them, "
-            f"first cloud {first.cloud!r}, landmark {first.landmark!r} "
-            f"({first.residual:.3g} off)",
-            "see suspicious_observations() and mend the matches"
-            + ("" if gpa.robust else ", or use robust='geman-mcclure'"),
-        )
-    ]
-
-
-def _rigid_distances(gpa: Any) -> Array:  # (n, m), NaN where unseen
-    posed = np.einsum("tij,tmj->tmi", gpa.rotations_, gpa.observations_.points) + gpa.translations_[:, None]
-    return np.linalg.norm(posed - gpa.map_, axis=2)
-
-
-def _lonely(gpa: Any) -> list[Finding]:
-    """Landmarks that a robust fit left to a single observation."""
-    if getattr(gpa, "robust", None) is None:
-        return []
-    given = gpa.observations_.weights
-    factors = np.divide(gpa.weights_, given, out=np.zeros_like(given), where=given > 0)
-    heeded = np.sum(factors[:, gpa.shared_landmarks_] > HEEDED, axis=0)
-    lonely = gpa.shared_landmarks_[heeded < 2]
-    if not len(lonely):
-        return []
-    names = [gpa.observations_.landmarks[j] for j in lonely]
-    return [
-        Finding(
-            "landmarks left to one cloud",
-            0.75,
-            f"of the observations of landmarks {_few(names)} all but one or so were taken for wrong matches",
-            "do not rely on their places in the map: a single observation cannot be checked",
-        )
-    ]
-
-
-def _idle_kernel(gpa: Any) -> list[Finding]:
-    bandwidth = getattr(gpa, "bandwidth", None)
-    if bandwidth is None or NARROWEST <= bandwidth <= WIDEST:
-        return []
-    effect = (
-        "so wide that the warps are nearly affine" if bandwidth > WIDEST else "so narrow that landmarks stand alone"
+    worst = suspicious_observations(gpa, 1)[0]
+    found = (
+        f"{count} observations lie more than {limit:.3g} (in the unit of the data) from where the others predict them; "
+        f"the farthest is landmark {worst.landmark!r} in cloud {worst.cloud!r}, by {worst.residual:.3g}"
     )
-    return [
-        Finding(
-            "unusual bandwidth",
-            0.5,
-            f"bandwidth {bandwidth:g} makes kernels {effect}",
-            "it is a multiple of the mean distance between the points of a cloud, not a length; 0.1 to 1.5 is usual",
-        )
-    ]
+    action = "check the matches that suspicious_observations() lists"
+    action += "" if gpa.robust else ", or use robust='geman-mcclure'"
+    share = count / int(np.sum(~np.isnan(gpa.residuals_)))
+    return [Finding("possible wrong matches", min(0.95, 0.3 + 5 * share), found, action)]
 
 
-def _outside(gpa: Any, points: npt.ArrayLike, cloud: Name) -> list[Finding]:
-    own = gpa.observations_.clouds[gpa.observations_.cloud_index(cloud)].points
-    tree = KDTree(own)
-    usual = float(np.median(tree.query(own, k=2)[0][:, 1]))
-    array = gpa.warps_[gpa.observations_.cloud_index(cloud)].checked(points)
+def _outlier_limit(gpa: FittedRegistration) -> float:
+    """Return the length from which a standardised residual is suspicious.
+
+    It exceeds the noise, the rounding error, and the deformation: an observation that is no farther from the map than
+    the clouds deform does no more harm than deformation does.
+    """
+    noise = float(np.nanmedian(gpa.standardised_residuals_) / chi(gpa.observations_.dimension).median())
+    posed = np.einsum("tij,tmj->tmi", gpa.rotations_, gpa.observations_.points) + gpa.translations_[:, None]
+    deformation = float(np.nanmedian(np.linalg.norm(posed - gpa.map_, axis=2)))
+    thinnest = min(cloud.frame.thinness for cloud in gpa.observations_.clouds)  # its inverse amplifies rounding errors
+    rounding = max(1e-9, 100 * np.finfo(np.float64).eps / thinnest) * gpa.scales_[0]
+    return float(max(OUTLIER_SPREADS * noise, OUTLIER_RIGID_DISTANCES * deformation, rounding))
+
+
+def _single_inliers(gpa: FittedRegistration) -> list[Finding]:
+    if gpa.robust is None:
+        return []
+    inliers = np.sum(weight_shares(gpa)[:, gpa.shared_landmarks_] > INLIER_SHARE, axis=0)
+    single = [gpa.observations_.landmarks[j] for j in gpa.shared_landmarks_[inliers < 2]]
+    if not single:
+        return []
+    found = f"the robust fit rejected all observations, or all but one, of {_named('landmark', single)}"
+    action = "do not rely on their positions in the map: a single observation cannot be checked"
+    return [Finding("landmarks with fewer than two inliers", 0.75, found, action)]
+
+
+def _far_points(gpa: FittedRegistration, points: npt.ArrayLike, cloud: Name) -> list[Finding]:
+    t = gpa.observations_.cloud_index(cloud)
+    landmarks = gpa.observations_.clouds[t].points
+    tree = KDTree(landmarks)
+    spacing = float(np.median(tree.query(landmarks, k=2)[0][:, 1]))
+    array = gpa.warps_[t].checked(points)
     known = finite_rows(array)
-    far = tree.query(array[known])[0] > OUTSIDE * usual
+    far = tree.query(array[known])[0] > EXTRAPOLATION * spacing
     if not far.any():
         return []
-    return [
-        Finding(
-            "points far outside",
-            min(0.9, 0.3 + float(far.mean())),
-            f"{far.sum()} of {known.sum()} points "
-            f"of cloud {cloud!r} lie more than {OUTSIDE:g} times the usual distance from its landmarks",
-            "warps are guesses there; rely on the affine part only, or add landmarks",
-        )
-    ]
+    found = (
+        f"{far.sum()} of {known.sum()} points of cloud {cloud!r} lie farther from its landmarks than {EXTRAPOLATION:g} "
+        f"times the median distance between neighbouring landmarks ({spacing:.3g})"
+    )
+    action = "add landmarks there, because the warp extrapolates and only its affine part is reliable"
+    return [Finding("points far from the landmarks", min(0.9, 0.3 + float(far.mean())), found, action)]
 
 
-CHECKS: list[Callable[[Any], list[Finding]]] = [
-    _collapsed,
-    _mirrored,
-    _no_gap,
-    _torn,
-    _weakly_tied,
-    _folded,
-    _suspicious,
-    _lonely,
-    _seen_once,
-    _idle_kernel,
-    _coarse,
-]
+def _named(what: str, names: Sequence[Name]) -> str:
+    """Return for instance "clouds 1, 2, 3, 4 and 5 more"."""
+    shown = ", ".join(repr(name) for name in names[:LISTED])
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"{what}{'' if len(names) == 1 else 's'} {shown}{more}"
+
+
+CHECKS: tuple[Callable[[FittedRegistration], list[Finding]], ...] = (
+    _collapsed_map,
+    _mirror_images,
+    _small_gap,
+    _weakly_connected_groups,
+    _weakly_connected_clouds,
+    _folded_warps,
+    _possible_wrong_matches,
+    _single_inliers,
+    _rarely_seen_landmarks,
+    _unusual_bandwidth,
+    _few_inducing_points,
+)

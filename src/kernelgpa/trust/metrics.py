@@ -1,7 +1,12 @@
-"""Arrays to numbers.
+"""Metrics of a registration: from arrays of warped points to numbers.
 
-``clouds`` is (n, k, d): the same k points as every cloud's warp places them in the map, NaN where
-a cloud did not see a point.
+The argument ``clouds`` has the shape (n, k, d): the images in the map of the same k points under the warps of n
+clouds, NaN where a cloud did not see a point.  With q_j the mean of the images of point j and q_j^(-t) the mean of the
+images under all warps but that of cloud t (docs/theory.md, section 13):
+
+    consistency of j     = root mean square over t of |y_t(p_tj) - q_j|
+    sensor residual e_tj = J_t(p_tj)^-1 (y_t(p_tj) - q_j^(-t)),     J_t the Jacobian of the warp y_t
+    sensor error of j    = root mean square over t of |e_tj|
 """
 
 from __future__ import annotations
@@ -15,104 +20,201 @@ from ..observations.arrays import finite_rows, masked_as_nan
 from ..typing import Array, BoolArray
 
 
-def mean_map(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k, d)
-    """The mean of each point over the clouds that saw it; NaN for a point that none saw."""
-    total, count = _sums(_checked(clouds))
-    return np.divide(total, count[:, None], out=np.full_like(total, np.nan), where=count[:, None] > 0)
+def mean_map(clouds: npt.ArrayLike) -> Array:
+    """Return the mean image of each point over the clouds that saw it.
 
+    Parameters
+    ----------
+    clouds : array_like of shape (n, k, d)
+        Images of k points under the warps of n clouds, NaN where a cloud did not see a point.
 
-def consistency(clouds: npt.ArrayLike) -> Array:  # (n, k, d) -> (k,)
-    """The paper's delta: root mean square distance of each point's images from their mean.
+    Returns
+    -------
+    ndarray of shape (k, d)
+        NaN for a point that no cloud saw.
 
-    0 for a point that one cloud saw, NaN for a point that none saw.  It is measured in the map, so a
-    map that shrinks scores better: read it beside :func:`sensor_error`.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import metrics
+    >>> metrics.mean_map([[[0.0, 1.0], [np.nan, np.nan]], [[2.0, 1.0], [5.0, 5.0]]])
+    array([[1., 1.],
+           [5., 5.]])
     """
-    array = _checked(clouds)
-    return _root_mean_square(array - mean_map(array))
-
-
-def mean_of_others(
-    clouds: npt.ArrayLike,  # (n, k, d)
-    weights: npt.ArrayLike | None = None,  # (n, k), how much each counts; None: all alike
-) -> Array:  # (n, k, d)
-    """Where the other clouds place each point; NaN where none of them saw it."""
-    array = _checked(clouds)
+    array = _checked_clouds(clouds)
     seen = finite_rows(array)
-    counted = np.where(seen, _checked_weights(weights, seen), 0.0)
-    others = (seen.sum(axis=0) - seen)[:, :, None] > 0
-    weighted = counted[:, :, None] * np.where(seen[:, :, None], array, 0.0)
-    rest, weight = _sum_of_others(weighted), _sum_of_others(counted)[:, :, None]
-    return np.divide(rest, weight, out=np.full_like(array, np.nan), where=others & (weight > 0))
+    total = np.where(seen[:, :, None], array, 0.0).sum(axis=0)
+    count = seen.sum(axis=0).astype(np.float64)[:, None]
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+
+
+def consistency(clouds: npt.ArrayLike) -> Array:
+    """Return the consistency of each point, delta in the paper: the spread of its images about their mean.
+
+    The spread is measured in the map and therefore decreases if the map shrinks.  Read it beside
+    :func:`sensor_error`, which does not.
+
+    Parameters
+    ----------
+    clouds : array_like of shape (n, k, d)
+        Images of k points under the warps of n clouds, NaN where a cloud did not see a point.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Root mean square distance from the mean; 0 for a point that one cloud saw, NaN for a point that no cloud saw.
+
+    Examples
+    --------
+    >>> from kernelgpa import metrics
+    >>> metrics.consistency([[[0.0, 1.0]], [[2.0, 1.0]]])
+    array([1.])
+    """
+    array = _checked_clouds(clouds)
+    return root_mean(np.sum((array - mean_map(array)) ** 2, axis=2), axis=0)
+
+
+def mean_of_others(clouds: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Array:
+    """Return, for each cloud, the mean image of each point over all other clouds.
+
+    Parameters
+    ----------
+    clouds : array_like of shape (n, k, d)
+        Images of k points under the warps of n clouds, NaN where a cloud did not see a point.
+    weights : array_like of shape (n, k), optional
+        Weights of the images in the mean; by default all are equal.
+
+    Returns
+    -------
+    ndarray of shape (n, k, d)
+        NaN where no other cloud saw the point, or none with a positive weight.
+    """
+    array = _checked_clouds(clouds)
+    seen = finite_rows(array)
+    used = np.where(seen, _checked_weights(weights, seen), 0.0)
+    seen_by_others = (seen.sum(axis=0) - seen)[:, :, None] > 0
+    total = _sum_of_others(used[:, :, None] * np.where(seen[:, :, None], array, 0.0))
+    weight = _sum_of_others(used)[:, :, None]
+    return np.divide(total, weight, out=np.full_like(array, np.nan), where=seen_by_others & (weight > 0))
 
 
 def _sum_of_others(values: Array) -> Array:  # (n, ...) -> (n, ...)
-    """Sums over all clouds but one, without subtracting: a wrong match of no weight leaves no rounding behind."""
-    none = np.zeros_like(values[:1])
-    before = np.cumsum(np.concatenate([none, values[:-1]]), axis=0)
-    after = np.cumsum(np.concatenate([none, values[:0:-1]]), axis=0)[::-1]
+    """Sum over all clouds but one.
+
+    The sum of the clouds before is added to that of the clouds after.  Subtracting each cloud from the total would
+    leave rounding errors of the size of an outlier, even if its weight is nearly 0.
+    """
+    zero = np.zeros_like(values[:1])
+    before = np.cumsum(np.concatenate([zero, values[:-1]]), axis=0)
+    after = np.cumsum(np.concatenate([zero, values[:0:-1]]), axis=0)[::-1]
     return np.asarray(before + after)
 
 
-def sensor_residuals(
-    clouds: npt.ArrayLike,  # (n, k, d)
-    jacobians: npt.ArrayLike,  # (n, k, d, d) of the warps, at the points where the clouds have them
-    weights: npt.ArrayLike | None = None,  # (n, k), how much each counts among the others
-) -> Array:  # (n, k, d)
-    """Disagreement with the other clouds, taken back into each cloud's own frame: J^-1 (y - mean of others)."""
-    array = _checked(clouds)
+def sensor_residuals(clouds: npt.ArrayLike, jacobians: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Array:
+    """Return how far each image lies from the mean of the others, in the frame of its own cloud.
+
+    Parameters
+    ----------
+    clouds : array_like of shape (n, k, d)
+        Images of k points under the warps of n clouds, NaN where a cloud did not see a point.
+    jacobians : array_like of shape (n, k, d, d)
+        Jacobians of the warps at the points, as ``jacobians`` of a fitted estimator returns them.
+    weights : array_like of shape (n, k), optional
+        Weights of the images in the mean of the others; by default all are equal.
+
+    Returns
+    -------
+    ndarray of shape (n, k, d)
+        ``J^-1 (y - mean of the others)``; NaN where nothing can be compared, infinite where the Jacobian is singular.
+    """
+    array = _checked_clouds(clouds)
     matrices = np.asarray(jacobians, dtype=np.float64)
-    if matrices.shape != (*array.shape, array.shape[2]):
-        raise InvalidObservations(
-            f"jacobians have shape {matrices.shape}; expected {(*array.shape, array.shape[2])}, one a point"
-        )
-    off = array - mean_of_others(array, weights)
-    known = finite_rows(off) & np.isfinite(matrices).all(axis=(2, 3))
+    expected = (*array.shape, array.shape[2])
+    if matrices.shape != expected:
+        raise InvalidObservations(f"jacobians have shape {matrices.shape}; expected {expected}, one matrix per point")
+    differences = array - mean_of_others(array, weights)
+    known = finite_rows(differences) & np.isfinite(matrices).all(axis=(2, 3))
+    singular = known & _singular(np.where(known[:, :, None, None], matrices, np.eye(array.shape[2])))
+    regular = known & ~singular
     residuals = np.full_like(array, np.nan)
-    harmless = np.where(known[:, :, None, None], matrices, np.eye(array.shape[2]))
-    size = np.abs(harmless).max(axis=(2, 3), keepdims=True)  # a determinant of small entries underflows
-    singular = known & (np.linalg.det(harmless / np.where(size > 0, size, 1.0)) == 0)
-    good = known & ~singular
-    residuals[good] = np.linalg.solve(matrices[good], off[good][:, :, None])[:, :, 0]
-    residuals[singular] = np.inf  # a warp that flattens space there cannot be taken back
+    residuals[regular] = np.linalg.solve(matrices[regular], differences[regular][:, :, None])[:, :, 0]
+    residuals[singular] = np.inf
     return residuals
 
 
-def sensor_error(clouds: npt.ArrayLike, jacobians: npt.ArrayLike) -> Array:  # -> (k,)
-    """Consistency as the sensors see it: root mean square of :func:`sensor_residuals` for each point.
+def _singular(matrices: Array) -> BoolArray:  # (..., d, d) -> (...)
+    """Tell whether determinants are 0; matrices are scaled first because products of small entries underflow."""
+    size = np.abs(matrices).max(axis=(-2, -1), keepdims=True)
+    return np.asarray(np.linalg.det(matrices / np.where(size > 0, size, 1.0)) == 0)
 
-    A map that shrinks or folds scores worse, not better.  NaN for a point that fewer than two clouds saw.
+
+def sensor_error(clouds: npt.ArrayLike, jacobians: npt.ArrayLike) -> Array:
+    """Return the root mean square of :func:`sensor_residuals` for each point.
+
+    Scaling the map does not change this error, and it increases where a warp flattens or folds space.
+
+    Parameters
+    ----------
+    clouds : array_like of shape (n, k, d)
+        Images of k points under the warps of n clouds, NaN where a cloud did not see a point.
+    jacobians : array_like of shape (n, k, d, d)
+        Jacobians of the warps at the points.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        NaN for a point that fewer than two clouds saw.
+
+    Examples
+    --------
+    >>> from kernelgpa import KernelGPA, metrics, simulate
+    >>> scene = simulate.liver(clouds=5, landmarks=60, vertices=202)
+    >>> gpa = KernelGPA().fit(scene.points)
+    >>> surfaces = scene.surfaces  # points that are no landmarks, as each cloud has them
+    >>> metrics.sensor_error(gpa.transform_clouds(surfaces), gpa.jacobians(surfaces)).shape
+    (202,)
     """
-    return _root_mean_square(sensor_residuals(clouds, jacobians))
+    return root_mean(np.sum(sensor_residuals(clouds, jacobians) ** 2, axis=2), axis=0)
 
 
-def map_error(places: npt.ArrayLike, truth: npt.ArrayLike) -> float:  # (m, d), (m, d)
-    """Root mean square distance of a map from the true one after the best rotation and translation.
+def map_error(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+    """Return the root mean square distance of a map from the true one after the best rotation and translation.
 
-    Landmarks that either map does not know (NaN) are left out.
+    Parameters
+    ----------
+    estimate, truth : array_like of shape (m, d)
+        Landmark positions.  Landmarks with NaN in either map are ignored.
+
+    Returns
+    -------
+    float
+        In the unit of the data.
+
+    Examples
+    --------
+    >>> from kernelgpa import metrics
+    >>> round(metrics.map_error([[0, 0], [0, 1], [2, 0]], [[5, 5], [4, 5], [5, 7]]), 9)  # turned and moved
+    0.0
     """
-    found, true = (np.asarray(one, dtype=np.float64) for one in (places, truth))
+    found, true = (np.asarray(one, dtype=np.float64) for one in (estimate, truth))
     if found.shape != true.shape or found.ndim != 2:
         raise InvalidObservations(
-            f"the maps have shapes {found.shape} and {true.shape}; expected two of (landmarks, d)"
+            f"the maps have shapes {found.shape} and {true.shape}; expected two of (landmarks, dimension)"
         )
     both = finite_rows(found) & finite_rows(true)
     if both.sum() < found.shape[1]:
         raise InvalidObservations(f"{both.sum()} landmarks are known in both maps; {found.shape[1]} are needed")
-    found, true = found[both] - found[both].mean(axis=0), true[both] - true[both].mean(axis=0)  # maps far away too
-    off = found @ motion_onto(found, true)[0].T - true
-    return float(np.sqrt(np.mean(np.sum(off**2, axis=1))))
+    # centred first, because maps far from the origin lose digits otherwise
+    found, true = found[both] - found[both].mean(axis=0), true[both] - true[both].mean(axis=0)
+    differences = found @ motion_onto(found, true)[0].T - true
+    return float(np.sqrt(np.mean(np.sum(differences**2, axis=1))))
 
 
-def _root_mean_square(off: Array) -> Array:  # (n, k, d) -> (k,)
-    known = ~np.isnan(off).any(axis=2)
-    square = np.where(known, np.sum(off**2, axis=2), 0.0).sum(axis=0)
-    count = known.sum(axis=0)
-    return np.sqrt(np.divide(square, count, out=np.full(len(count), np.nan), where=count > 0))
-
-
-def _sums(array: Array) -> tuple[Array, Array]:
-    seen = finite_rows(array)
-    return np.where(seen[:, :, None], array, 0.0).sum(axis=0), seen.sum(axis=0).astype(np.float64)
+def root_mean(squares: Array, axis: int) -> Array:
+    """Return the square root of the mean along an axis of a matrix, ignoring NaN; NaN where all entries are."""
+    known = ~np.isnan(squares)
+    total, count = np.where(known, squares, 0.0).sum(axis=axis), known.sum(axis=axis)
+    return np.sqrt(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
 
 
 def _checked_weights(weights: npt.ArrayLike | None, seen: BoolArray) -> Array:
@@ -126,7 +228,7 @@ def _checked_weights(weights: npt.ArrayLike | None, seen: BoolArray) -> Array:
     return array
 
 
-def _checked(clouds: npt.ArrayLike) -> Array:
+def _checked_clouds(clouds: npt.ArrayLike) -> Array:
     array = masked_as_nan(clouds).astype(np.float64)
     if array.ndim != 3:
         raise InvalidObservations(f"clouds have shape {array.shape}; expected (clouds, points, dimension)")

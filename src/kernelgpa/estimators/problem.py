@@ -1,0 +1,106 @@
+"""The problem that a fit solves: which clouds and landmarks take part, and the initial estimate.
+
+A landmark that fewer than two clouds saw connects nothing and would only add free directions.  A mirror image would be
+folded into the map by an affine map of negative determinant.  Both are left out of the solve; the result still gives
+them a position and a pose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import DegenerateCloud, InvalidObservations
+from ..gauge.initial import InitialEstimate, initial_estimate
+from ..observations import Observations
+from ..observations.connectivity import require_connected
+from ..typing import Array, IndexArray
+
+WEAK_GAP = 0.6  # gap of the affine registration below which noise hides how the clouds are connected
+CHEAP_SEPARATION = 0.1  # cost per observation below which separating clouds shows that few landmarks connect them
+
+
+@dataclass(frozen=True)
+class Problem:
+    """n clouds of m landmarks, and the part of them that the map is solved from."""
+
+    observations: Observations
+    landmarks: IndexArray  # those that two or more participating clouds saw
+    restricted: Observations  # all clouds on those landmarks
+    part: IndexArray  # the participating clouds
+    initial: InitialEstimate
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """n and m."""
+        return len(self.observations.clouds), len(self.observations.landmarks)
+
+    @property
+    def core(self) -> Observations:
+        """The participating clouds on the shared landmarks."""
+        return self.restricted.at(self.part)
+
+    @property
+    def counts(self) -> IndexArray:  # (m,)
+        """The number of participating clouds that see each landmark."""
+        return self.observations.at(self.part).counts
+
+    @property
+    def mirrored(self) -> IndexArray:
+        """The clouds that do not participate, because they are mirror images."""
+        return np.setdiff1d(np.arange(len(self.observations.clouds)), self.part)
+
+    @property
+    def unit_sizes(self) -> Array:  # (n,)
+        """The size factors of clouds that keep their size."""
+        return np.ones(len(self.observations.clouds))
+
+    @property
+    def weakly_connected(self) -> bool:
+        """Whether noise hides the affine map between some clouds and the rest.
+
+        Separating clouds that see every landmark costs each of their observations.  Weakly connected clouds are
+        separated at the cost of few observations, which is little more than the d dimensions of the map cost.
+        """
+        spectrum = self.initial.spectrum
+        if len(spectrum.values) <= spectrum.dimension:
+            return False
+        separation = spectrum.values[spectrum.dimension]
+        return spectrum.gap < WEAK_GAP and bool(separation < CHEAP_SEPARATION * self.core.counts.mean())
+
+
+def problem_of(observations: Observations, part: IndexArray) -> Problem:
+    """The problem of given participating clouds, which must be connected."""
+    if len(part) < 2:
+        raise InvalidObservations(
+            "only one cloud remains after mirror images are left out; check the handedness of the data"
+        )
+    landmarks = np.flatnonzero(observations.at(part).counts >= 2)
+    restricted = observations.select(landmarks)
+    _require_points(restricted, part)
+    core = restricted.at(part)
+    require_connected(core)
+    return Problem(observations, landmarks, restricted, part, initial_estimate(core))
+
+
+def _require_points(restricted: Observations, part: IndexArray) -> None:
+    """Every cloud must share enough landmarks, which do not all coincide, with the participating clouds."""
+    needed = restricted.dimension + 1
+    for t, cloud in enumerate(restricted.clouds):
+        if len(cloud.seen) < needed and t not in part:
+            raise DegenerateCloud(
+                f"cloud {cloud.name!r} fits the others as a mirror image only, and shares {len(cloud.seen)} landmarks "
+                f"with a map without it; at least {needed} are needed to register it. Negate one of its coordinates if "
+                "its handedness differs, check its matches, or drop it"
+            )
+        if len(cloud.seen) < needed:
+            raise DegenerateCloud(
+                f"cloud {cloud.name!r} shares {len(cloud.seen)} landmarks with other clouds; at least "
+                f"{needed} are needed in {restricted.dimension}D; drop the cloud or add landmarks"
+            )
+        if cloud.frame.rank == 0:
+            raise DegenerateCloud(
+                f"cloud {cloud.name!r}: the {len(cloud.seen)} landmarks it shares with other clouds coincide at "
+                f"{cloud.points[0]}; drop the cloud or give it more landmarks"
+            )
