@@ -43,6 +43,8 @@ def printable(text: str) -> str:
 
 def with_option_names(text: str) -> str:
     """A message of the library in terms of the command line: ``robust='tukey'`` becomes ``--robust tukey``."""
+    for method in ("suspicious_observations()", "suspicious_landmarks()", "diagnose()"):
+        text = text.replace(method, "the report")
     text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2]}" if found[1] else found[0], text)
     return LEADING_OPTION.sub(lambda found: f"{_flag(found[1])} is ", text)
 

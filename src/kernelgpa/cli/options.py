@@ -57,7 +57,7 @@ Tune = Annotated[bool | None, typer.Option("--tune", help="Choose bandwidth and 
 Folds = Annotated[int | None, typer.Option(help="Number of folds of the cross-validation.  [10]")]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Number of clouds (with --tune: settings) computed in parallel; -1: one per core.  [1]"),
+    typer.Option(help="Number of clouds (with --tune: settings) computed in parallel; -1: one per core.  [automatic]"),
 ]
 
 # -- output --
