@@ -1,9 +1,10 @@
-"""Ten thousand frames through ``kernelgpa stream``: memory, latency, lost frames, and kills on the way.
+"""Ten thousand frames through ``kernelgpa stream``: memory, latency, and lost frames if the process is killed.
 
     python benchmarks/long_stream.py FOLDER [--frames 10000] [--window 300] [--kills 5]
 
-The frames are a body of 120 landmarks that bends while the sensor circles it, 60 seen at a time; landmarks come and go
-for ever.  One run goes through; another is killed (SIGKILL) and started again; both must end with the same map.
+The frames show a body of 120 landmarks that bends while the sensor circles it; each sees 60 of them, and landmarks are
+replaced by new ones all the time.  One run is not interrupted; another is killed (SIGKILL) and started again several
+times; both must end with the same map.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ import numpy as np
 PAGE = 4096
 
 
-def say(*words):
-    print(*words, flush=True)  # noqa: T201
+def report(line):
+    print(line, flush=True)  # noqa: T201
 
 
-def write_frames(path, count, known=120, seen=60):
-    """Landmark j is renewed, under a new name, every few hundred frames."""
+def write_frames(path, count, landmarks=120, seen=60):
+    """Landmark j is replaced, under a new name, every 2000 frames."""
     rng = np.random.default_rng(0)
-    template = 50 * rng.standard_normal((known, 3))
-    ages = rng.integers(0, 2000, known)
+    template = 50 * rng.standard_normal((landmarks, 3))
+    ages = rng.integers(0, 2000, landmarks)
     with path.open("w") as lines:
         for t in range(count):
             angle = 0.02 * t
-            turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
+            rotation = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
             bent = template + 4 * np.sin(template / 60 + 0.01 * t)
-            chosen = np.sort(rng.choice(known, seen, replace=False))
-            points = (bent[chosen] + 0.3 * rng.standard_normal((seen, 3))) @ turn.T
+            chosen = np.sort(rng.choice(landmarks, seen, replace=False))
+            points = (bent[chosen] + 0.3 * rng.standard_normal((seen, 3))) @ rotation.T
             ids = [f"{j}.{(t + ages[j]) // 2000}" for j in chosen]
             lines.write(
                 json.dumps({"frame": t, "time": 0.04 * t, "ids": ids, "points": points.round(6).tolist()}) + "\n"
@@ -51,7 +52,7 @@ def command(frames, folder, window):
 
 
 def run(frames, folder, window, count, kills=0):
-    """Memory and the time of every update; killed so many times on the way."""
+    """Memory, and the time between updates, of a run that is killed and started again ``kills`` times."""
     stops = [count * (k + 1) // (kills + 1) + 37 for k in range(kills)]
     memory, moments = [], []
     while True:
@@ -84,23 +85,32 @@ def main():
     parser.add_argument("--frames", type=int, default=10_000)
     parser.add_argument("--window", type=int, default=300)
     parser.add_argument("--kills", type=int, default=5)
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    frames = given.folder / "frames.jsonl"
-    write_frames(frames, given.frames)
-    memory, steps = run(frames, given.folder / "whole", given.window, given.frames)
-    warm = [size for done, size in memory if done >= 2 * given.window]
-    say(f"memory after {2 * given.window} frames {warm[0]:.0f} MB, at the end {warm[-1]:.0f}, most {max(warm):.0f} MB")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    frames = options.folder / "frames.jsonl"
+    write_frames(frames, options.frames)
+    memory, steps = run(frames, options.folder / "uninterrupted", options.window, options.frames)
+    warm = [size for done, size in memory if done >= 2 * options.window]
+    report(
+        f"memory: {warm[0]:.0f} MB after {2 * options.window} frames, {warm[-1]:.0f} MB at the end, "
+        f"{max(warm):.0f} MB at most"
+    )
     part = len(steps) // 4
-    first, last = (1e3 * float(np.median(some)) for some in (steps[given.window : given.window + part], steps[-part:]))
-    say(f"a frame takes {first:.1f} ms at first, {last:.1f} ms in the last quarter (medians)")
-    run(frames, given.folder / "killed", given.window, given.frames, given.kills)
-    whole, killed = map_in(given.folder / "whole"), map_in(given.folder / "killed")
-    apart = max(float(np.abs(whole[name] - killed[name]).max()) for name in whole)
-    poses = [(given.folder / name / "poses.tum").read_text().splitlines() for name in ("whole", "killed")]
-    told = [len({line.split()[0] for line in one}) for one in poses]
-    say(f"{given.kills} kills: maps of {len(whole)} and {len(killed)} landmarks, {apart:.1e} apart")
-    say(f"{given.frames} frames: poses of {told[0]} (whole) and {told[1]} (killed), in {len(poses[1])} lines")
+    first, last = (
+        1e3 * float(np.median(some)) for some in (steps[options.window : options.window + part], steps[-part:])
+    )
+    report(f"time per frame, median: {first:.1f} ms in the first quarter, {last:.1f} ms in the last")
+    run(frames, options.folder / "killed", options.window, options.frames, options.kills)
+    expected, found = map_in(options.folder / "uninterrupted"), map_in(options.folder / "killed")
+    difference = max(float(np.abs(expected[name] - found[name]).max()) for name in expected)
+    poses = [(options.folder / name / "poses.tum").read_text().splitlines() for name in ("uninterrupted", "killed")]
+    posed = [len({line.split()[0] for line in one}) for one in poses]
+    report(
+        f"{options.kills} kills: maps of {len(expected)} and {len(found)} landmarks, which differ by {difference:.1e}"
+    )
+    report(
+        f"{options.frames} frames: {posed[0]} poses (uninterrupted) and {posed[1]} (killed), in {len(poses[1])} lines"
+    )
 
 
 if __name__ == "__main__":

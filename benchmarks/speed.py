@@ -1,8 +1,8 @@
-"""How fast it is: every figure as a ratio within one run.
+"""Speed of the library: each figure is a ratio within one run.
 
     python benchmarks/speed.py all            every figure (some minutes)
     python benchmarks/speed.py short          the small ones (``make bench``)
-    python benchmarks/speed.py fit large ...  those named
+    python benchmarks/speed.py fit large ...  the named ones
 
 Times are the best of several repeats.  ``product`` is the time of one 2000 x 2000 matrix product in double precision
 in the same process; the paper's form is benchmarks/paper_form.py.
@@ -18,364 +18,296 @@ import sys
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import paper_form
+from timing import (
+    best_time,
+    busy_processes,
+    cloud,
+    peak_memory,
+    product_time,
+    report,
+    row,
+    run_times,
+    scene,
+    seconds_text,
+)
 
 from kernelgpa import KernelGPA, KernelGPAWarning, RigidGPA, metrics, selection
-from kernelgpa.warps import kernels
 
-
-def say(*words):
-    print(*words, flush=True)  # noqa: T201
-
-
-def best(function, repeats=3):
-    """The least time of some repeats, in seconds."""
-    times = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - begun)
-    return min(times)
-
-
-def product_time():
-    a = np.random.default_rng(0).standard_normal((2000, 2000))
-    return best(lambda: a @ a, 7)
-
-
-def scene(n, m, hidden=0.0, noise=1.0, seed=0):
-    """A bent and turned ellipsoid surface of about 200 mm."""
-    rng = np.random.default_rng(seed)
-    body = rng.standard_normal((m, 3))
-    body *= np.array([100.0, 70.0, 50.0]) / np.linalg.norm(body, axis=1)[:, None]
-    points = np.empty((n, m, 3))
-    for t in range(n):
-        turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-        turn[:, 0] *= np.linalg.det(turn)
-        bent = body + 4 * np.sin(body / 40 + rng.uniform(0, 2 * np.pi, 3)) @ rng.standard_normal((3, 3))
-        points[t] = (bent + noise * rng.standard_normal((m, 3))) @ turn.T + rng.uniform(-50, 50, 3)
-        points[t, rng.random(m) < hidden] = np.nan
-    return points
-
-
-def row(work, figure, target, *times):
-    say(f"| {work} | {figure} | {target} | {', '.join(times)} |")
-
-
-def ms(seconds):
-    return f"{1000 * seconds:.0f} ms" if seconds < 10 else f"{seconds:.1f} s"
+FITS = (  # clouds, landmarks, share unseen, target, repeats
+    (60, 201, 0.3, 2.5, 9),
+    (10, 1000, 0.0, 4.0, 3),
+    (10, 2000, 0.0, 5.0, 4),
+)
+FITS_UNDER_LOAD = (  # clouds, landmarks, share unseen, inducing points, runs
+    (60, 201, 0.3, None, 20),
+    (10, 1000, 0.0, None, 20),
+    (10, 2000, 0.0, None, 20),
+    (6, 20_000, 0.0, 400, 5),
+)
 
 
 def figure_fit():
     """Fits of hundreds of landmarks against the paper's form."""
-    for n, m, hidden, target, repeats in ((60, 201, 0.3, 2.5, 9), (10, 1000, 0.0, 4.0, 3), (10, 2000, 0.0, 5.0, 4)):
+    for n, m, hidden, target, repeats in FITS:
         points = scene(n, m, hidden)
         product = product_time()
-        theirs = best(lambda p=points: paper_form.fit(p), 3 if m < 2000 else 1)
+        paper = best_time(partial(paper_form.fit, points), 3 if m < 2000 else 1)
         for modes in ("auto", "paper"):
-            ours = best(lambda p=points, k=modes: KernelGPA(modes=k).fit(p), repeats)
-            row(
-                f'fit {n} x {m}, {hidden:.0%} unseen, modes="{modes}"',
-                f"{theirs / ours:.1f} times faster",
-                f"at least {target:g}",
-                f"paper form {ms(theirs)}",
-                f"ours {ms(ours)}",
-            )
+            own = best_time(partial(KernelGPA(modes=modes).fit, points), repeats)
+            work = f'fit {n} x {m}, {hidden:.0%} unseen, modes="{modes}"'
+            versus_paper_form(work, paper, own, target)
             if m == 2000:
                 least = (n * m**3 + m**3 / 3) / (2 * 2000**3) * product
-                row(
-                    f'its least flops, modes="{modes}"',
-                    f"{ours / least:.2f} times",
-                    "at most 2.5",
-                    f"least {ms(least)}",
-                )
+                ratio = f"{own / least:.2f} times"
+                row(f'its least flops, modes="{modes}"', ratio, "at most 2.5", f"least {seconds_text(least)}")
+
+
+def versus_paper_form(work, paper, own, target, note=""):
+    times = f"paper form {seconds_text(paper)}{note}", f"ours {seconds_text(own)}"
+    row(work, f"{paper / own:.1f} times faster", f"at least {target:g}", *times)
 
 
 def figure_validate():
-    """Twenty folds against 21 fits in the paper's form."""
+    """Cross-validation with 20 folds against 21 fits in the paper's form."""
     points = scene(60, 201, 0.3)
-    theirs = 21 * best(lambda: paper_form.fit(points), 5)
-    ours = best(lambda: selection.cross_validate(KernelGPA(), points, folds=20), 5)
-    row(
-        "20 folds, 60 x 201",
-        f"{theirs / ours:.1f} times faster",
-        "at least 6",
-        f"paper form {ms(theirs)}",
-        f"ours {ms(ours)}",
-    )
+    paper = 21 * best_time(partial(paper_form.fit, points), 5)
+    own = best_time(partial(selection.cross_validate, KernelGPA(), points, folds=20), 5)
+    versus_paper_form("20 folds, 60 x 201", paper, own, 6)
 
 
 def figure_tune():
-    """A surface of 8 x 8 settings x 20 folds against the fits it takes in the paper's form, from a tenth of them."""
+    """A surface of 8 x 8 settings x 20 folds against the same number of fits in the paper's form.
+
+    The time in the paper's form is extrapolated from a tenth of the settings.
+    """
     points = scene(60, 201, 0.3)
-    settings = [(b, s) for b in np.geomspace(0.1, 1.5, 8) for s in np.geomspace(1e-3, 10, 8)]
+    grid = {"bandwidth": np.geomspace(0.1, 1.5, 8), "smoothing": np.geomspace(1e-3, 10, 8)}
+    settings = [(bandwidth, smoothing) for bandwidth in grid["bandwidth"] for smoothing in grid["smoothing"]]
     some = settings[::10]
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for bandwidth, smoothing in some:
         for _ in range(3):
             paper_form.fit(points, bandwidth, smoothing)
-    theirs = (time.perf_counter() - begun) / (3 * len(some)) * len(settings) * 21
-    grid = {"bandwidth": np.geomspace(0.1, 1.5, 8), "smoothing": np.geomspace(1e-3, 10, 8)}
-    ours = best(lambda: selection.tune(points, grid=grid, folds=20, rounds=0, n_jobs=2), 2)
-    row(
-        "8 x 8 settings x 20 folds, 60 x 201",
-        f"{theirs / ours:.1f} times faster",
-        "at least 12",
-        f"paper form {ms(theirs)} (from a tenth)",
-        f"ours {ms(ours)}",
-    )
+    paper = (time.perf_counter() - start) / (3 * len(some)) * len(settings) * 21
+    own = best_time(partial(selection.tune, points, grid=grid, folds=20, rounds=0, n_jobs=2), 2)
+    versus_paper_form("8 x 8 settings x 20 folds, 60 x 201", paper, own, 12, " (from a tenth)")
 
 
-def measured(code):
-    """Seconds and peak memory in GB of a fit in a process of its own."""
-    wrapped = f"import sys; sys.path.insert(0, 'benchmarks'); import speed; speed.alone({code!r})"
-    out = subprocess.run([sys.executable, "-c", wrapped], capture_output=True, text=True, check=True).stdout.split()
-    return float(out[-2]), float(out[-1])
+# -- large problems, each in a process of its own --
 
 
-def alone(code):
+def in_new_process(call):
+    """Return the numbers that a call of this module's functions prints in a new process."""
+    # workers of a cluster import the main module again, and must not repeat the call
+    code = f"import sys; sys.path.insert(0, 'benchmarks'); import speed\nif __name__ == '__main__': speed.{call}"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return [float(number) for number in output.splitlines()[-1].split()]
+
+
+def fit_and_report(n, m, inducing, repeats):
+    """Print the seconds of a fit and the peak memory in GB."""
     warnings.simplefilter("ignore", KernelGPAWarning)
-    n, m, inducing, repeats = code
-    points = scene(n, m)
-    seconds = best(lambda: KernelGPA(inducing=inducing).fit(points), repeats)
-    say(seconds, peak_memory() / 1e9)
-
-
-def peak_memory():
-    """Bytes.  (getrusage would also count what the process that started this one held.)"""
-    status = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line.split()[1] for line in status if line.startswith("VmHWM:")))
+    seconds = best_time(partial(KernelGPA(inducing=inducing).fit, scene(n, m)), repeats)
+    report(seconds, peak_memory() / 1e9)
 
 
 def figure_large():
-    """Many landmarks on inducing points."""
+    """Many landmarks with inducing points."""
     product = product_time()
-    seconds, memory = measured((6, 20_000, 400, 3))
-    row("20,000 x 6, inducing 400", f"{seconds / product:.1f} products", "at most 40", ms(seconds), f"{memory:.2f} GB")
-    more, memory = measured((6, 100_000, 400, 1))
-    row("100,000 x 6", f"{more / seconds:.2f} times the 20,000 case", "at most 6", ms(more))
+    seconds, memory = in_new_process("fit_and_report(6, 20_000, 400, 3)")
+    times = seconds_text(seconds), f"{memory:.2f} GB"
+    row("20,000 x 6, inducing 400", f"{seconds / product:.1f} products", "at most 40", *times)
+    more, memory = in_new_process("fit_and_report(6, 100_000, 400, 1)")
+    row("100,000 x 6", f"{more / seconds:.2f} times the 20,000 case", "at most 6", seconds_text(more))
     row("its peak memory", f"{memory:.2f} GB", "at most 5 GB", "in a process of its own")
 
 
 def figure_many():
     """More features than landmarks."""
-    seconds, memory = measured((60, 20_000, 400, 1))
-    row("20,000 x 60, inducing 400", f"{memory:.2f} GB", "completes in at most 6 GB", ms(seconds))
+    seconds, memory = in_new_process("fit_and_report(60, 20_000, 400, 1)")
+    row("20,000 x 60, inducing 400", f"{memory:.2f} GB", "completes in at most 6 GB", seconds_text(seconds))
+
+
+# -- approximations against exact warps --
+
+
+def root_mean_square(points):  # (..., d)
+    return np.sqrt(np.mean(np.sum(points**2, axis=-1)))
 
 
 def figure_exact():
-    """Inducing points against the exact warps."""
+    """The map of inducing points against the map of exact warps."""
     points = scene(10, 2000)
     for bandwidth in (0.25, 0.5):
         exact, thin = (KernelGPA(bandwidth=bandwidth, inducing=count).fit(points) for count in (None, 400))
-        off = metrics.map_error(thin.map_, exact.map_) / np.sqrt(np.mean(np.sum(exact.map_**2, axis=1)))
-        row(f"thin against exact, m = 2000, bandwidth {bandwidth}", f"{off:.1e} relative", "at most 1e-3", "")
+        error = metrics.map_error(thin.map_, exact.map_) / root_mean_square(exact.map_)
+        row(f"thin against exact, m = 2000, bandwidth {bandwidth}", f"{error:.1e} relative", "at most 1e-3", "")
 
 
 def figure_stated():
-    """What inducing points are said to miss, against what they miss."""
+    """The error of the warps that inducing points state, against the true error."""
     points = scene(6, 2000)
     for bandwidth in (0.1, 0.25, 0.5):
         exact = KernelGPA(bandwidth=bandwidth).fit(points)
-        size = np.sqrt(np.mean(np.sum(exact.map_**2, axis=1)))
+        size = root_mean_square(exact.map_)
         for count in (50, 200, 400):
             thin = KernelGPA(bandwidth=bandwidth, inducing=count).fit(points)
-            apart = thin.transform_clouds(points) - exact.transform_clouds(points)
-            off = np.sqrt(np.mean(np.sum(apart**2, axis=2))) / size
+            true = root_mean_square(thin.transform_clouds(points) - exact.transform_clouds(points)) / size
             stated = np.sqrt(np.mean(thin.inducing_errors_**2)) / size
             work = f"error of warps, bandwidth {bandwidth}, inducing {count}"
-            row(work, f"stated {stated:.1e}", "above the true one", f"true {off:.1e}")
+            row(work, f"stated {stated:.1e}", "above the true one", f"true {true:.1e}")
+
+
+def wendland(r):
+    """The kernel "wendland" as a function, whose compact support the library does not know: its matrices are dense."""
+    r = np.minimum(r, 1)
+    return (1 - r) ** 4 * (1 + 4 * r)
 
 
 def figure_sparse():
-    """A kernel of compact support, sparse against dense."""
+    """A kernel of compact support, with sparse against dense matrices."""
     for landmarks, bandwidth in ((3000, 0.1), (5000, 0.08)):
         points = scene(6, landmarks)
-        model = KernelGPA(kernel="wendland", bandwidth=bandwidth)
-        sparse, places = best(lambda: model.fit(points), 2), model.map_  # noqa: B023
-        least, kernels.SPARSE_FROM = kernels.SPARSE_FROM, 10**9
-        dense = best(lambda: model.fit(points), 2)  # noqa: B023
-        kernels.SPARSE_FROM = least
-        off = metrics.map_error(places, model.map_) / np.sqrt(np.mean(np.sum(places**2, axis=1)))
-        work = f"Wendland {bandwidth}, {landmarks} x 6, sparse"
-        row(work, f"{dense / sparse:.1f} times faster than dense", "faster", ms(sparse), f"maps {off:.0e} apart")
+        sparse, dense = (KernelGPA(kernel=kernel, bandwidth=bandwidth) for kernel in ("wendland", wendland))
+        sparse_time, dense_time = (best_time(partial(model.fit, points), 2) for model in (sparse, dense))
+        difference = metrics.map_error(sparse.map_, dense.map_) / root_mean_square(sparse.map_)
+        times = seconds_text(sparse_time), f"maps {difference:.0e} apart"
+        ratio = f"{dense_time / sparse_time:.1f} times faster than dense"
+        row(f"Wendland {bandwidth}, {landmarks} x 6, sparse", ratio, "faster", *times)
     volume = scene(6, 5000) * np.random.default_rng(1).uniform(0, 1, (5000, 1)) ** (1 / 3)
-    seconds = best(lambda: KernelGPA(kernel="wendland", bandwidth=0.1).fit(volume), 1)
-    row("Wendland 0.1, 5000 x 6 in a volume, sparse", f"{seconds / product_time():.0f} products", "", ms(seconds))
-    points = scene(6, 20_000)
-    seconds = best(lambda: KernelGPA(kernel="wendland", bandwidth=0.05).fit(points), 1)
-    row("Wendland 0.05, 20,000 x 6, exact", f"{seconds / product_time():.0f} products", "", ms(seconds))
+    for work, bandwidth, points in (
+        ("Wendland 0.1, 5000 x 6 in a volume, sparse", 0.1, volume),
+        ("Wendland 0.05, 20,000 x 6, exact", 0.05, scene(6, 20_000)),
+    ):
+        seconds = best_time(partial(KernelGPA(kernel="wendland", bandwidth=bandwidth).fit, points), 1)
+        row(work, f"{seconds / product_time():.0f} products", "", seconds_text(seconds))
+
+
+# -- clouds, warps, other packages --
 
 
 def figure_clouds():
     """A thousand clouds against a hundred."""
     many = scene(1000, 200, 0.3)
-    hundred, thousand = (best(lambda k=k: KernelGPA().fit(many[:k]), 3) for k in (100, 1000))
-    row("1000 clouds x 200", f"{thousand / hundred:.1f} times 100 clouds", "at most 11", ms(hundred), ms(thousand))
+    hundred, thousand = (best_time(partial(KernelGPA().fit, many[:k]), 3) for k in (100, 1000))
+    times = seconds_text(hundred), seconds_text(thousand)
+    row("1000 clouds x 200", f"{thousand / hundred:.1f} times 100 clouds", "at most 11", *times)
 
 
 def figure_warp():
-    """A million points by one kernel warp against SciPy."""
+    """A million points transformed by one kernel warp, against SciPy."""
     from scipy.interpolate import RBFInterpolator
 
     points = scene(4, 200)
     gpa = KernelGPA().fit(points)
     query = np.random.default_rng(1).uniform(points[0].min(axis=0), points[0].max(axis=0), (1_000_000, 3))
-    theirs = RBFInterpolator(points[0], gpa.map_, kernel="gaussian", epsilon=1 / 20, smoothing=0.1)
-    ours, scipy = best(lambda: gpa.transform(query, 0), 3), best(lambda: theirs(query), 1)
-    row(
-        "1,000,000 points by one warp",
-        f"{scipy / ours:.1f} times faster",
-        "at least 3",
-        f"SciPy {ms(scipy)}",
-        f"ours {ms(ours)}",
-    )
+    interpolator = RBFInterpolator(points[0], gpa.map_, kernel="gaussian", epsilon=1 / 20, smoothing=0.1)
+    own, scipy = best_time(lambda: gpa.transform(query, 0), 3), best_time(lambda: interpolator(query), 1)
+    times = f"SciPy {seconds_text(scipy)}", f"ours {seconds_text(own)}"
+    row("1,000,000 points by one warp", f"{scipy / own:.1f} times faster", "at least 3", *times)
 
 
 def figure_rigid():
-    """Rigid registration against the Python packages of the field, and whether the optimum is the same."""
+    """Rigid and similarity registration against other Python packages: time, and whether the optimum is the same."""
     points = scene(60, 2002)
-    ours = best(lambda: RigidGPA(scaling=False).fit(points), 5)
-    similar = best(lambda: RigidGPA(scaling=True).fit(points), 5)
-    row("rigid 60 x 2002", "", "", f"ours {ms(ours)}", f"with sizes {ms(similar)}")
-    mine = RigidGPA().fit(points)
-    unit = points / np.sqrt(np.sum((points - points.mean(axis=1, keepdims=True)) ** 2, axis=(1, 2), keepdims=True))
-    sized = RigidGPA(scaling=True).fit(unit)
+    sizes = np.sqrt(np.sum((points - points.mean(axis=1, keepdims=True)) ** 2, axis=(1, 2), keepdims=True))
+    own_times, own_aligned, inputs = {}, {}, {False: points, True: points / sizes}
+    for scaling, clouds in inputs.items():
+        own_times[scaling] = best_time(partial(RigidGPA(scaling=scaling).fit, points), 5)
+        own_aligned[scaling] = RigidGPA(scaling=scaling).fit(clouds).transform_clouds(clouds)
+    times = f"ours {seconds_text(own_times[False])}", f"with sizes {seconds_text(own_times[True])}"
+    row("rigid 60 x 2002", "", "", *times)
+    for name, scaling, package, register in other_packages():
+        other_time = best_time(partial(register, points), 2)
+        ratio = disagreement(register(inputs[scaling])) / disagreement(own_aligned[scaling])
+        times = f"{package} {seconds_text(other_time)}", f"disagreement / ours {ratio:.8f}"
+        row(f"against {name}", f"{other_time / own_times[scaling]:.2f} times faster", "not slower", *times)
+
+
+def other_packages():
+    """Yield the name, whether sizes are estimated, the package, and a function from clouds to aligned clouds."""
     try:
         import morphops
     except ImportError:
-        say("| (morphops is not installed) | | | |")
+        report("| (morphops is not installed) | | | |")
     else:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints as it goes
-            theirs = best(lambda: morphops.gpa(points), 3)
-            aligned = morphops.gpa(unit)["aligned"]
-        row(
-            "against morphops (similarities)",
-            f"{theirs / similar:.2f} times faster",
-            "not slower",
-            f"morphops {ms(theirs)}",
-            f"disagreement / ours {disagreement(aligned) / disagreement(sized.transform_clouds(unit)):.8f}",
-        )
+
+        def align_morphops(clouds):
+            with contextlib.redirect_stdout(io.StringIO()):  # it prints its progress
+                return morphops.gpa(clouds)["aligned"]
+
+        yield "morphops (similarities)", True, "morphops", align_morphops
     try:
         from ktch.landmark import GeneralizedProcrustesAnalysis
     except ImportError:
-        say("| (ktch is not installed) | | | |")
-    else:
-        flat = points.reshape(60, -1)
-        for scaling, mine_time in ((False, ours), (True, similar)):
-            theirs = best(lambda s=scaling: GeneralizedProcrustesAnalysis(n_dim=3, scaling=s).fit_transform(flat), 2)
-            model = GeneralizedProcrustesAnalysis(n_dim=3, scaling=scaling)
-            aligned = np.asarray(model.fit_transform((unit if scaling else points).reshape(60, -1))).reshape(60, -1, 3)
-            own = sized.transform_clouds(unit) if scaling else mine.transform_clouds(points)
-            row(
-                f"against ktch, scaling={scaling}",
-                f"{theirs / mine_time:.2f} times faster",
-                "not slower",
-                f"ktch {ms(theirs)}",
-                f"disagreement / ours {disagreement(aligned) / disagreement(own):.8f}",
-            )
+        report("| (ktch is not installed) | | | |")
+        return
+
+    def align_ktch(clouds, scaling):
+        model = GeneralizedProcrustesAnalysis(n_dim=3, scaling=scaling)
+        return np.asarray(model.fit_transform(clouds.reshape(len(clouds), -1))).reshape(clouds.shape)
+
+    for scaling in (False, True):
+        yield f"ktch, scaling={scaling}", scaling, "ktch", partial(align_ktch, scaling=scaling)
 
 
 def disagreement(clouds):
-    """Squared distance of all clouds from their mean, as a share of their size."""
+    """Return the squared distance of all clouds from their mean, relative to their size."""
     centred = clouds - clouds.mean(axis=1, keepdims=True)
     return np.sum((centred - centred.mean(axis=0)) ** 2) / np.sum(centred**2)
 
 
-def made(t, landmarks):
-    """A cloud, as a worker would read it from a file."""
-    rng = np.random.default_rng(t)
-    body = np.random.default_rng(0).standard_normal((landmarks, 3)) * [100, 70, 50]
-    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    turn[:, 0] *= np.linalg.det(turn)
-    bent = body + 4 * np.sin(body / 40 + rng.uniform(0, 2 * np.pi, 3)) + rng.standard_normal((landmarks, 3))
-    return bent @ turn.T, np.arange(landmarks)
+# -- cluster and load --
 
 
-def client(clouds, landmarks):
-    """A fit on two local workers: seconds, the client's peak memory, and how far the map is from one process's."""
+def distributed_fit_and_report(clouds, landmarks):
+    """Print the seconds of a fit on two workers, the client's peak memory in MB, and the distance of the map.
+
+    The distance is that from the map of one process, relative to its size.
+    """
     from distributed import Client, LocalCluster
 
     from kernelgpa import distributed
 
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster) as connection,
+        Client(cluster) as client,
     ):
-        connection.run(lambda: sys.path.insert(0, "benchmarks"))
-        begun = time.perf_counter()
-        result = distributed.fit(KernelGPA(), connection, [partial(made, t, landmarks) for t in range(clouds)])
-        seconds = time.perf_counter() - begun
+        client.run(lambda: sys.path.insert(0, "benchmarks"))
+        start = time.perf_counter()
+        result = distributed.fit(KernelGPA(), client, [partial(cloud, t, landmarks) for t in range(clouds)])
+        seconds = time.perf_counter() - start
         memory = peak_memory() / 1e6
-        alone = KernelGPA().fit([made(t, landmarks) for t in range(clouds)])
-    off = np.abs(result.map_ - alone.map_).max() / alone.scales_[0]
-    say(seconds, memory, off)
+        alone = KernelGPA().fit([cloud(t, landmarks) for t in range(clouds)])
+    report(seconds, memory, np.abs(result.map_ - alone.map_).max() / alone.scales_[0])
 
 
 def figure_dask():
-    """A two-worker local cluster against one process."""
-    found = {}
-    for clouds in (500, 2000):
-        call = f"if __name__ == '__main__': speed.client({clouds}, 300)"  # workers import the main module again
-        code = f"import sys; sys.path.insert(0, 'benchmarks'); import speed\n{call}"
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-        found[clouds] = [float(one) for one in out[-3:]]
-    seconds, memory, off = found[2000]
-    row("Dask, 2000 x 300, two workers", f"{off:.0e} from one process", "at most 1e-9", ms(seconds))
-    row(
-        "client memory, 500 and 2000 clouds",
-        f"{found[500][1]:.0f} and {memory:.0f} MB",
-        "independent of the clouds",
-        "",
-    )
-
-
-LOADED = (  # clouds, landmarks, share unseen, inducing points
-    (60, 201, 0.3, None),
-    (10, 1000, 0.0, None),
-    (10, 2000, 0.0, None),
-    (6, 20_000, 0.0, 400),
-)
-RUNS = 20
-BUSY = "while True: pass"
+    """A cluster of two local workers against one process."""
+    _, less_memory, _ = in_new_process("distributed_fit_and_report(500, 300)")
+    seconds, memory, difference = in_new_process("distributed_fit_and_report(2000, 300)")
+    row("Dask, 2000 x 300, two workers", f"{difference:.0e} from one process", "at most 1e-9", seconds_text(seconds))
+    memories = f"{less_memory:.0f} and {memory:.0f} MB"
+    row("client memory, 500 and 2000 clouds", memories, "independent of the clouds", "")
 
 
 def figure_load():
-    """Fits alone and beside two busy processes: medians, and the slowest of twenty runs alone."""
-    for n, m, hidden, inducing in LOADED:
-        points = scene(n, m, hidden)
-        work = lambda p=points, k=inducing: KernelGPA(inducing=k).fit(p)  # noqa: E731
-        work()  # the first run loads what the others find loaded
-        alone = timed(work, RUNS if m < 20_000 else 5)
+    """Fits alone and beside two busy processes: the medians, and the slowest of the runs alone."""
+    for n, m, hidden, inducing, runs in FITS_UNDER_LOAD:
+        fit = partial(KernelGPA(inducing=inducing).fit, scene(n, m, hidden))
+        fit()  # the first run also loads libraries
+        alone = run_times(fit, runs)
         with busy_processes(2):
-            loaded = timed(work, 5)
-        usual = np.median(alone)
+            loaded = run_times(fit, 5)
+        median, slowest = np.median(alone), max(alone)
         name = f"{n} x {m}" + ("" if inducing is None else f", inducing {inducing}")
-        row(f"{name}, beside two busy processes", f"{np.median(loaded) / usual:.2f} times", "at most 3", ms(usual))
-        row(
-            f"{name}, slowest of {len(alone)} alone", f"{max(alone) / usual:.2f} medians", "at most 1.5", ms(max(alone))
-        )
-
-
-def timed(work, runs):
-    """Seconds of each run."""
-    return [best(work, 1) for _ in range(runs)]
-
-
-@contextlib.contextmanager
-def busy_processes(count):
-    """So many processes that do nothing but take a core each."""
-    processes = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
-    try:
-        time.sleep(1.0)  # until they run
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+        ratio = f"{np.median(loaded) / median:.2f} times"
+        row(f"{name}, beside two busy processes", ratio, "at most 3", seconds_text(median))
+        ratio = f"{slowest / median:.2f} medians"
+        row(f"{name}, slowest of {runs} alone", ratio, "at most 1.5", seconds_text(slowest))
 
 
 FIGURES = {
@@ -403,7 +335,7 @@ def main():
     warnings.simplefilter("ignore", KernelGPAWarning)
     groups = {"all": list(FIGURES), "short": list(SHORT)}
     names = dict.fromkeys(name for one in chosen for name in groups.get(one, [one]))
-    say("| work | figure | target | times |\n|---|---|---|---|")
+    report("| work | figure | target | times |\n|---|---|---|---|")
     for name in names:
         FIGURES[name]()
 

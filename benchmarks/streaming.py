@@ -1,10 +1,10 @@
-"""Latency of a live map, against a batch fit and a Cholesky factorisation in the same run.
+"""Latency of a streamed map, compared with a batch fit and a Cholesky factorisation in the same run.
 
     python benchmarks/streaming.py             both sizes, modes paper and auto
-    python benchmarks/streaming.py large       300 landmarks seen of 2000 known, 500 clouds
-    python benchmarks/streaming.py small       300 landmarks, 300 clouds, 70 % seen
+    python benchmarks/streaming.py large       500 clouds that each see 300 of 2000 landmarks
+    python benchmarks/streaming.py small       300 clouds that each see 210 of 300 landmarks
 
-A cloud is added to a full window, so that the oldest goes, and the map is updated: the median of some such steps.
+Each step adds a cloud to a full window, so that the oldest leaves, and updates the map; the median is reported.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from scipy.linalg import cholesky
 from kernelgpa import KernelGPA, KernelGPAWarning, StreamingGPA
 from kernelgpa._numerics.threads import blas_threads_for
 
-SIZES = {"large": (2000, 300, 500), "small": (300, 210, 300)}  # known, seen, clouds
+SIZES = {"large": (2000, 300, 500), "small": (300, 210, 300)}  # landmarks, seen by each cloud, clouds
 STEPS = 15
 
 
-def say(*words):
-    print(*words, flush=True)  # noqa: T201
+def report(line):
+    print(line, flush=True)  # noqa: T201
 
 
-def frames(known, seen, seed=0):
-    """A ball of landmarks that bends smoothly, each frame a part of it, without end."""
+def frames(landmarks, seen, seed=0):
+    """Endless frames of a ball of landmarks that bends smoothly; each sees a part of it."""
     rng = np.random.default_rng(seed)
-    template = 100 * rng.standard_normal((known, 3))
+    template = 100 * rng.standard_normal((landmarks, 3))
     while True:
         waves, phases = rng.standard_normal((3, 3)) / 150, rng.uniform(0, 6, 3)
         bent = template + 8 * np.sin(template @ waves.T + phases)
-        turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-        turn *= np.sign(np.linalg.det(turn))
-        ids = np.sort(rng.choice(known, seen, replace=False))
-        yield bent[ids] @ turn.T + 0.5 * rng.standard_normal((seen, 3)), ids.tolist()
+        rotation = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        rotation *= np.sign(np.linalg.det(rotation))
+        ids = np.sort(rng.choice(landmarks, seen, replace=False))
+        yield bent[ids] @ rotation.T + 0.5 * rng.standard_normal((seen, 3)), ids.tolist()
 
 
 def cholesky_seconds(m):
@@ -48,14 +48,14 @@ def cholesky_seconds(m):
 
 
 def timed(call):
-    begun = time.perf_counter()
+    start = time.perf_counter()
     call()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def measure(size, modes):
-    known, seen, clouds = SIZES[size]
-    source = frames(known, seen)
+    landmarks, seen, clouds = SIZES[size]
+    source = frames(landmarks, seen)
     stream = StreamingGPA(window=clouds, modes=modes)
     for _ in range(clouds):
         stream.add(*next(source))
@@ -67,12 +67,12 @@ def measure(size, modes):
 
     step()
     latency = median(timed(step) for _ in range(STEPS))
-    observations = stream._living().batch()
+    observations = stream._require_running().observations()
     batch = timed(lambda: KernelGPA(modes=modes).fit(observations))
-    unit = cholesky_seconds(known)
+    unit = cholesky_seconds(landmarks)
     return (
-        f"{size}, modes={modes!r}: add and update {1e3 * latency:.0f} ms, batch {batch / latency:.1f} times that, "
-        f"Cholesky of {known} x {known} {1e3 * unit:.2f} ms: {latency / unit:.1f} of them"
+        f"{size}, modes={modes!r}: add and update {1e3 * latency:.0f} ms; a batch fit takes {batch / latency:.1f} "
+        f"times that, a Cholesky factorisation of {landmarks} x {landmarks} 1/{latency / unit:.1f} of it"
     )
 
 
@@ -80,11 +80,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("size", nargs="?", choices=[*SIZES, "all"], default="all")
     parser.add_argument("--modes", choices=["paper", "auto", "both"], default="both")
-    given = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore", KernelGPAWarning)
-    for size in SIZES if given.size == "all" else [given.size]:
-        for modes in ("paper", "auto") if given.modes == "both" else [given.modes]:
-            say(measure(size, modes))
+    for size in SIZES if options.size == "all" else [options.size]:
+        for modes in ("paper", "auto") if options.modes == "both" else [options.modes]:
+            report(measure(size, modes))
 
 
 if __name__ == "__main__":

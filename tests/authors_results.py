@@ -1,4 +1,4 @@
-"""What the authors' own program gives, kept in tests/data so that every clone can compare."""
+"""Results of the authors' own program, stored in tests/data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def authors_results(dimension):
-    """(points, arrays) of the golden file; tests/data/README.md explains the arrays."""
+    """(points, arrays) of the stored file; tests/data/README.md explains the arrays."""
     with np.load(Path(__file__).parent / "data" / f"authors_{dimension}d.npz") as arrays:
         data = {key: arrays[key] for key in arrays}
     return data["points"], data

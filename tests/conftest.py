@@ -1,4 +1,4 @@
-"""Scenes that every test can use, Hypothesis in a repeatable mode, and which tests are numerical."""
+"""Scenes for all tests, a repeatable Hypothesis profile, and the list of numerical tests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, settings
 
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from kernelgpa.cli import main
-from portable import other_than_requested
+from portable import blas_mismatch
 
-# files whose results depend on rounding, and which therefore also run on the kernels of other processors;
-# test_trust is left out: it mostly compares averages over random scenes, and would add a sixth to the time
+# files whose results depend on rounding; they also run with the BLAS kernels of other processors.  test_trust is not
+# among them, because it mostly compares averages over random scenes and would add a sixth to the time
 NUMERICAL = {
     "test_decisions",
     "test_degenerate",
@@ -42,10 +42,10 @@ NUMERICAL = {
 
 
 def pytest_configure():
-    if complaint := other_than_requested():
-        raise pytest.UsageError(complaint)
-    if renamed := NUMERICAL - {path.stem for path in Path(__file__).parent.glob("test_*.py")}:
-        raise pytest.UsageError(f"NUMERICAL in tests/conftest.py lists files that do not exist: {', '.join(renamed)}")
+    if mismatch := blas_mismatch():
+        raise pytest.UsageError(mismatch)
+    if missing := NUMERICAL - {path.stem for path in Path(__file__).parent.glob("test_*.py")}:
+        raise pytest.UsageError(f"NUMERICAL in tests/conftest.py lists files that do not exist: {', '.join(missing)}")
 
 
 def pytest_collection_modifyitems(items):
@@ -60,8 +60,8 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
-# every kind of registration for which the laws of maps hold
-LAWFUL = [
+# each kind of registration for which the invariances of the map hold
+STANDARD_MODELS = [
     RigidGPA(),
     RigidGPA(scaling=True),
     AffineGPA(),
@@ -76,14 +76,14 @@ LAWFUL = [
 
 
 def scene(n=6, m=40, d=3, bend=0.05, hidden=0.3, seed=0, noise=0.0):
-    """(points, template): a random blob of size about 1, bent smoothly, turned, moved and partly hidden."""
+    """Return points (n, m, d) and template (m, d): a random body of size about 1, deformed, moved and partly hidden."""
     rng = np.random.default_rng(seed)
     template = rng.standard_normal((m, d)) * np.array([1.0, 0.7, 0.5])[:d]
     points = np.empty((n, m, d))
     for t in range(n):
         slope, phase = rng.standard_normal((d, d)), rng.uniform(0, 2 * np.pi, d)
-        bent = template + bend * np.sin(template @ slope.T + phase) + noise * rng.standard_normal((m, d))
-        points[t] = bent @ random_rotation(d, rng).T + rng.standard_normal(d)
+        deformed = template + bend * np.sin(template @ slope.T + phase) + noise * rng.standard_normal((m, d))
+        points[t] = deformed @ random_rotation(d, rng).T + rng.standard_normal(d)
     unseen = rng.random((n, m)) < hidden
     unseen[:2, unseen.all(axis=0) | (unseen.sum(axis=0) == n - 1)] = False
     points[unseen] = np.nan
@@ -102,18 +102,18 @@ def dimension(request):
 
 
 def run(monkeypatch, *arguments):
-    """Exit code of ``kernelgpa arguments``."""
+    """Return the exit code of ``kernelgpa arguments``."""
     monkeypatch.setattr(sys, "argv", ["kernelgpa", *map(str, arguments)])
     try:
         main()
-    except SystemExit as end:
-        return end.code
+    except SystemExit as error:
+        return error.code
     return 0
 
 
 @pytest.fixture
 def kernelgpa(monkeypatch, capsys, tmp_path):
-    """``kernelgpa arguments`` in a folder of its own: exit code, standard output, standard error."""
+    """Run ``kernelgpa arguments`` in a folder of its own: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments):

@@ -1,4 +1,4 @@
-"""Scenes in which the null space hides: flat, thin, symmetric, exact, weakly connected or mirrored clouds."""
+"""Degenerate scenes: flat, thin, symmetric, exactly equal, weakly connected or mirrored clouds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ THICKNESSES = (0.0, 1e-14, 1e-12, 1e-10, 1e-9, 2.5e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1
 
 
 def embedded(flat, rng):
-    """Clouds of a plane (or a line) as a body in the next dimension sees them."""
+    """Clouds in a plane (or on a line), embedded in one more dimension and moved rigidly."""
     n, m, d = flat.shape
     raised = np.concatenate([flat, np.zeros((n, m, 1))], axis=2)
     return np.stack([p @ random_rotation(d + 1, rng).T + rng.standard_normal(d + 1) for p in raised])
 
 
 def thin(thickness, bend=0.0):
-    """Clouds of a plane with the same small heights in each."""
+    """Clouds close to a plane, with the same small heights in each cloud."""
     flat, _ = scene(d=2, seed=5, bend=bend)
     heights = thickness * np.random.default_rng(9).standard_normal((1, flat.shape[1], 1))
     return np.concatenate([flat, heights + 0 * flat[:, :, :1]], axis=2)  # NaN where unseen
@@ -54,7 +54,7 @@ def sheet_bent_both_ways():
 
 
 def two_groups(shared, bend=0.05, coplanar=False):
-    """Three clouds and three others, with some landmarks in common."""
+    """Two groups of three clouds, with some landmarks in common."""
     points, _ = scene(n=6, m=40, d=3, hidden=0.0, seed=1, bend=bend)
     points[:3, 20 + shared :] = np.nan
     points[3:, :20] = np.nan
@@ -64,7 +64,7 @@ def two_groups(shared, bend=0.05, coplanar=False):
 
 
 def seldom_seen(times, dimension=3):
-    """Landmark 7 is seen by no cloud or by cloud 2 alone."""
+    """Landmark 7 is seen by no cloud, or by cloud 2 only."""
     points, _ = scene(d=dimension, seed=4)
     seen = points[~np.isnan(points[:, 7, 0]), 7][0]
     points[:, 7] = np.nan
@@ -73,7 +73,7 @@ def seldom_seen(times, dimension=3):
 
 
 def grid(dimension, raised=False):
-    """Copies of a regular grid, whose axes and many distances coincide."""
+    """Copies of a regular grid: its spreads, and many of its distances, coincide."""
     ticks = np.arange(6.0 if dimension == 2 else 4.0)
     points = np.stack(np.meshgrid(*[ticks] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
     points = np.column_stack([points, np.zeros(len(points))]) if raised else points

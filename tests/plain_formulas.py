@@ -1,7 +1,7 @@
-"""The paper's formulas, written down plainly: an oracle that shares no code with the library.
+"""The formulas of the paper in their simplest form: a reference that shares no code with the library.
 
-Projectors, explicit inverses and a full eigen-decomposition, landmark by landmark and cloud by cloud;
-only for small, well-posed data.
+It uses projectors, explicit inverses, a full eigen-decomposition and loops over clouds, and is meant for small,
+well-conditioned data.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def paper_map(points, method, *, bandwidth=0.25, smoothing=0.1, control_points=5
     Q = np.zeros((m, m))
     for t in range(n):
         select = np.eye(m)[visible[t]]
-        Q += select.T @ left_of_cost(points[t, visible[t]], method, bandwidth, smoothing, control_points) @ select
+        Q += select.T @ cost_matrix(points[t, visible[t]], method, bandwidth, smoothing, control_points) @ select
     values, vectors = np.linalg.eigh(Q)
     X = vectors[:, 1 : d + 1]
     scales = refined_scales(points, visible, X)
     return values[1 : d + 2], scales, X * scales
 
 
-def left_of_cost(P, method, bandwidth, smoothing, control_points):  # (s, d) -> (s, s)
+def cost_matrix(P, method, bandwidth, smoothing, control_points):  # (s, d) -> (s, s)
     s = len(P)
     affine = np.column_stack([P, np.ones(s)])
     if method == "affine":
@@ -58,9 +58,9 @@ def kernel_cost(K, T, mu):  # (s, s), (s, d + 1) -> (s, s)
 
 
 def published_kernel_cost(K, T, mu):  # (s, s), (s, d + 1) -> (s, s)
-    """Q as the paper writes it, with c eliminated first by the projector Pi off the affine functions."""
-    off = np.eye(len(K)) - T @ np.linalg.pinv(T)
-    return off - off @ K @ np.linalg.inv(K @ off @ K + mu * K) @ K @ off
+    """Q as in the paper: c is eliminated first, by the projector Pi onto the complement of the affine functions."""
+    Pi = np.eye(len(K)) - T @ np.linalg.pinv(T)
+    return Pi - Pi @ K @ np.linalg.inv(K @ Pi @ K + mu * K) @ K @ Pi
 
 
 def spline(P, query, per_axis):
@@ -84,7 +84,7 @@ def spline(P, query, per_axis):
 
 
 def refined_scales(points, visible, X):
-    """Scales and rotations in turn until neither moves, from both signs of the last scale; the better end is kept."""
+    """Scales and rotations in turn until both converge, from both signs of the last scale; the better one is kept."""
     n, d = len(points), X.shape[1]
     best_cost, best = np.inf, None
     for sign in (1.0, -1.0):
@@ -104,7 +104,9 @@ def refined_scales(points, visible, X):
                 break
             scales = top / bottom
         else:
-            raise AssertionError("the scales still move after 100 rounds: this scene is too hard for a plain oracle")
+            raise AssertionError(
+                "the scales do not converge in 100 iterations: this scene is too hard for the reference"
+            )
         if cost < best_cost:
             best_cost, best = cost, scales
     return best

@@ -1,7 +1,7 @@
-"""Decisions are never made by rounding: turning, moving, rescaling or reordering the clouds changes none of them.
+"""Rounding errors decide nothing: rotating, moving, rescaling or reordering the clouds changes no decision.
 
-For every degenerate scene the same errors, warnings, findings, ranks and endings come out whichever way the clouds are
-turned and moved, in whatever unit, and in whatever order they are given.
+For each degenerate scene the errors, warnings, findings, ranks and reasons for termination are the same whatever the
+poses, the unit and the order of the clouds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from conftest import LAWFUL, random_rotation, scene
+from conftest import STANDARD_MODELS, random_rotation, scene
 from degenerate_scenes import SCENES, grid, one_flat_cloud, thin
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, Observations, RigidGPA, selection
 from kernelgpa.observations.geometry import frame_of
@@ -23,17 +23,17 @@ from kernelgpa.spectrum.eigenpairs import Uniqueness
 from kernelgpa.streaming import StreamingGPA
 from kernelgpa.warps.leave_out import leave_one_out
 
-MODELS = [*LAWFUL, KernelGPA(inducing=12), KernelGPA(robust="tukey")]
+MODELS = [*STANDARD_MODELS, KernelGPA(inducing=12), KernelGPA(robust="tukey")]
 NUMBER = re.compile(r"[-+]?\b\d[\d.]*(e[-+]?\d+)?\b")
 
 
 def words(text):
-    """The words of a message in alphabetical order, without its numbers: clouds may be listed in any order."""
+    """The words of a message without its numbers, sorted because clouds may be listed in any order."""
     return " ".join(sorted(re.sub(r"[^\w# ]", " ", NUMBER.sub("#", text)).split()))
 
 
 def decisions(model, points, names):
-    """Everything that a fit decides, apart from its numbers."""
+    """All discrete results of a fit."""
     landmarks = [f"landmark {chr(97 + j // 26)}{chr(97 + j % 26)}" for j in range(points.shape[1])]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -56,7 +56,7 @@ def decisions(model, points, names):
 
 
 def moved(points, rng):
-    """The same clouds turned and moved, in another unit and another order; and how."""
+    """The same clouds in random poses, another unit and another order; and that order and unit."""
     n, _, d = points.shape
     unit = 10 ** rng.uniform(-6, 6)
     turned = np.stack([unit * (one @ random_rotation(d, rng).T + rng.standard_normal(d)) for one in points])
@@ -65,7 +65,7 @@ def moved(points, rng):
 
 
 def in_unit(model, unit, dimension):
-    """The model that gives the same in another unit: the bending energy of thin-plate warps has one."""
+    """The model that gives the same result in another unit: the bending energy of thin-plate warps has a unit."""
     if isinstance(model, TPSGPA):
         return TPSGPA(**{**model.get_params(), "smoothing": model.smoothing * unit ** (4 - dimension)})
     return model
@@ -82,19 +82,19 @@ def assert_same_decisions(name, model, draws):
     assert len(found) == 1, f"{name}, {model}: {found}"
 
 
-OFTEN = [RigidGPA(scaling=True), AffineGPA(modes="paper"), KernelGPA()]  # tried in every run of the tests
+OFTEN = [RigidGPA(scaling=True), AffineGPA(modes="paper"), KernelGPA()]  # tested in every run; the others are slow
 
 
-def seldom(models):
-    shown = {repr(model) for model in OFTEN}
+def slow_unless_often(models):
+    often = {repr(model) for model in OFTEN}
     return [
-        pytest.param(model, marks=[] if repr(model) in shown else pytest.mark.slow, id=repr(model)) for model in models
+        pytest.param(model, marks=[] if repr(model) in often else pytest.mark.slow, id=repr(model)) for model in models
     ]
 
 
-@pytest.mark.parametrize("model", seldom(MODELS))
+@pytest.mark.parametrize("model", slow_unless_often(MODELS))
 @pytest.mark.parametrize("name", SCENES)
-def test_turning_moving_rescaling_and_reordering_change_no_decision(name, model):
+def test_rotating_moving_rescaling_and_reordering_change_no_decision(name, model):
     assert_same_decisions(name, model, 4)
 
 
@@ -106,7 +106,7 @@ def test_a_hundred_rotations_change_no_decision(name, model):
 
 
 @pytest.mark.parametrize("thickness", [0.0, 1e-12, 1e-10, 1e-6])
-def test_a_flat_cloud_among_bodies_is_never_called_mirrored(thickness):
+def test_a_flat_cloud_among_bodies_is_never_reported_as_mirrored(thickness):
     points, rng = one_flat_cloud(thickness), np.random.default_rng(1)
     for _ in range(100):
         with warnings.catch_warnings():
@@ -120,14 +120,14 @@ def test_copies_of_a_thin_body_keep_their_scales(thickness):
     expected = RigidGPA().fit(points).scales_
     for _ in range(10):
         turned, _, unit = moved(points, rng)
-        # rounding turns a thin body by eps / thickness, which moves its smallest scale by that share
+        # rounding rotates a thin body by eps / thickness, which changes its smallest scale by that fraction
         for model in (AffineGPA(modes="paper"), KernelGPA(modes="paper")):
             assert_allclose(model.fit(turned).scales_ / unit, expected, rtol=1e-12 / thickness)
 
 
 @pytest.mark.parametrize("thickness", [0.7e-8, 1e-8, 1.3e-8, 1.6e-8, 2e-8])
-def test_copies_as_thick_as_flatness_is_judged_by_are_registered(thickness):
-    """Whether they count as flat may depend on rounding there; that they are registered may not."""
+def test_copies_at_the_threshold_of_flatness_are_registered(thickness):
+    """Whether they count as flat may depend on rounding; whether they are registered may not."""
     points, rng = thin(thickness), np.random.default_rng(0)
     for _ in range(20):
         turned, _, unit = moved(points, rng)
@@ -135,7 +135,7 @@ def test_copies_as_thick_as_flatness_is_judged_by_are_registered(thickness):
             assert_allclose(model.fit(turned).scales_[:2] / unit, RigidGPA().fit(thin(0.0)).scales_[:2], rtol=1e-6)
 
 
-def test_one_thin_cloud_does_not_take_the_map_s_uniqueness():
+def test_one_thin_cloud_does_not_make_the_map_ambiguous():
     points, _ = scene(n=6, m=60, hidden=0.0, seed=3)
     points[5, :, 2] *= 1e-7
     with warnings.catch_warnings():
@@ -144,7 +144,7 @@ def test_one_thin_cloud_does_not_take_the_map_s_uniqueness():
     assert gpa.spectrum_.uniqueness is Uniqueness.UNIQUE
 
 
-def test_coarse_numbers_are_no_heap():
+def test_coarsely_rounded_points_do_not_count_as_coinciding():
     rng = np.random.default_rng(0)
     body = rng.uniform(0, 60, (800, 3))
     points = np.stack([body + 0.1 * np.sin(body + t) + 5e5 for t in range(3)]).astype(np.float32)
@@ -153,11 +153,11 @@ def test_coarse_numbers_are_no_heap():
         RigidGPA().fit(points)
 
 
-# -- ties --
+# -- equal values --
 
 
 @pytest.mark.parametrize(("dimension", "raised"), [(2, False), (2, True), (3, False)])
-def test_axes_that_coincide_are_chosen_by_the_points(dimension, raised):
+def test_axes_of_coinciding_spreads_are_chosen_by_the_points(dimension, raised):
     points, rng = grid(dimension, raised)[0], np.random.default_rng(0)
     along = [
         frame.to_unit(turned) @ frame.axes[: frame.rank].T
@@ -169,7 +169,7 @@ def test_axes_that_coincide_are_chosen_by_the_points(dimension, raised):
 
 
 @pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), KernelGPA(), TPSGPA(control_points=3)], ids=repr)
-def test_the_map_of_a_regular_grid_does_not_depend_on_how_it_is_turned(model):
+def test_the_map_of_a_regular_grid_does_not_depend_on_its_rotation(model):
     rng, maps = np.random.default_rng(0), []
     for _ in range(10):
         points = np.stack([one @ random_rotation(3, rng).T for one in grid(3)])
@@ -177,7 +177,7 @@ def test_the_map_of_a_regular_grid_does_not_depend_on_how_it_is_turned(model):
     assert_allclose(maps, np.broadcast_to(maps[0], np.shape(maps)), rtol=0, atol=1e-7 * np.abs(maps[0]).max())
 
 
-def test_of_points_equally_far_the_first_is_chosen():
+def test_of_equally_distant_points_the_first_is_chosen():
     points, rng = grid(3)[0], np.random.default_rng(0)
     chosen = farthest_points(points, 20)
     for _ in range(20):
@@ -190,7 +190,7 @@ def test_the_sampled_mean_distance_does_not_depend_on_the_sign_of_an_axis():
     assert_allclose(mean_pairwise_distance(-points), mean_pairwise_distance(points), rtol=1e-12)
 
 
-def test_settings_that_score_alike_are_chosen_in_the_order_given():
+def test_of_settings_with_equal_scores_the_first_is_chosen():
     copies, rng = SCENES["copies of a body"](), np.random.default_rng(0)
     grid_of_settings = {"bandwidth": (0.5, 0.25), "smoothing": (1.0, 0.1)}
     for _ in range(5):
@@ -199,9 +199,9 @@ def test_settings_that_score_alike_are_chosen_in_the_order_given():
 
 
 @pytest.mark.parametrize("smoothing", [0.1, 1e-4, 1e-6])
-def test_what_a_warp_cannot_do_without_has_no_residual(smoothing):
+def test_an_observation_without_which_the_warp_is_undetermined_has_no_residual(smoothing):
     rng = np.random.default_rng(0)
-    corner = np.vstack([scene(n=2, m=12, hidden=0.0)[0][0] * [1, 1, 0], [[0.3, 0.2, 1.0]]])  # one point off a plane
+    corner = np.vstack([scene(n=2, m=12, hidden=0.0)[0][0] * [1, 1, 0], [[0.3, 0.2, 1.0]]])  # one point outside a plane
     for _ in range(20):
         points = np.stack([corner @ random_rotation(3, rng).T for _ in range(3)])
         gpa = KernelGPA(bandwidth=0.5, smoothing=smoothing).fit(points)
@@ -210,7 +210,7 @@ def test_what_a_warp_cannot_do_without_has_no_residual(smoothing):
         assert np.isfinite(residuals[:-1]).all()
 
 
-def test_a_map_that_stands_still_has_no_events():
+def test_a_map_that_does_not_move_has_no_events():
     points, rng = scene(n=20, m=30, hidden=0.0, bend=0.0)[0], np.random.default_rng(0)
     stream = StreamingGPA(KernelGPA())
     for one in points:

@@ -1,18 +1,26 @@
-"""Every command and every line of Python in the tutorials runs, in the order in which it is read."""
+"""Commands, Python code, links and names in the documentation are true."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
+import tomllib
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 from kernelgpa.cli import main
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]  # which names what was renamed
+SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+FOREIGN = {"DataCell", "VisVecCell"}  # names in files of others
+THEORY = (DOCS / "theory.md").read_text(encoding="utf-8")
 
 
 def blocks(page):
@@ -28,13 +36,13 @@ def exit_code():
 
 
 def expanded(words):
-    """File names with stars, as a shell gives them."""
+    """File names with stars expanded, as by a shell."""
     for word in words:
         yield from sorted(map(str, Path().glob(word))) if "*" in word else [word]
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorial_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
+def test_a_tutorial_runs_as_written(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     found = blocks(page)
@@ -51,17 +59,27 @@ def test_a_tutorial_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
 
 
-def test_the_page_of_scenes_runs():
+def test_the_examples_of_simulated_scenes_run():
     found = blocks(DOCS / "simulate.md")
     assert {kind for kind, _ in found} == {"python"}
     for _, text in found:
         exec(compile(text, "simulate.md", "exec"), {})
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
-def test_links_lead_to_files(page):
-    for link in re.findall(r"\]\(((?!http)[^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / link).exists(), link
+def anchors(page):
+    """The targets of links within a page: its headings as GitHub names them, and explicit anchors."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_to_files_and_headings(page):
+    for path, anchor in re.findall(r"\]\((?!http)([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text(encoding="utf-8")):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), (path, anchor)
 
 
 def test_the_table_of_formats_is_complete():
@@ -70,3 +88,47 @@ def test_the_table_of_formats_is_complete():
     text = (DOCS / "files.md").read_text(encoding="utf-8")
     for suffix in FORMATS:
         assert f"`{suffix}`" in text, suffix
+
+
+def test_every_equation_has_one_number_and_a_row_in_the_table():
+    numbers = re.findall(r"\((\d+a?)\)$", "\n".join(re.findall(r"```text\n(.*?)```", THEORY, re.DOTALL)), re.MULTILINE)
+    assert sorted(numbers) == sorted([*map(str, range(1, 20)), "16a"])
+    table = THEORY.split("## 17. ")[1].split("## 18. ")[0]
+    listed = [number for cells in re.findall(r"^\| (\[.*?) \|", table, re.MULTILINE) for number in equations_in(cells)]
+    assert sorted(listed) == sorted(numbers)
+
+
+def equations_in(cells):
+    return re.findall(r"\d+a?", re.sub(r"\(.*?\)", "", cells))
+
+
+def test_the_tests_that_the_pages_name_exist():
+    tests = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")}
+    named = re.findall(r"`(test_\w+)` in \[(test_\w+\.py)\]", THEORY)
+    assert named
+    for test, file in named:
+        assert f"def {test}(" in tests[file], (test, file)
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=lambda page: page.stem)
+def test_the_names_in_the_pages_exist(page):
+    """Dotted names can be resolved; classes and fitted attributes occur in the source."""
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"`(kernelgpa(?:\._?\w+)+)(?:\(.*?\))?`", text):
+        resolve_name(name)
+    for code in re.findall(r"`([^`\n]+)`", text):
+        for name in re.findall(r"(?<![\w.])(?:[A-Z][a-z]+(?:[A-Z][A-Za-z]+)+|[a-z][a-z_]+_)(?![\w(])", code):
+            assert re.search(rf"\b{name}\b", SOURCE) or name in FOREIGN, name
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=lambda page: page.stem)
+def test_the_layers_are_those_of_the_import_contract(page):
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = [layer.replace(" ", "").split(":") for layer in contracts[0]["layers"]]
+    text = page.read_text(encoding="utf-8")
+    start = re.search(r"^(\| `__main__`|__main__)", text, re.MULTILINE).start()
+    listed = re.findall(r"^(?:\| )?([`_a-z, ]+?)(?: \||  )", text[start:].split("\n\n")[0], re.MULTILINE)
+    names = [name.strip(" `") for line in listed for name in line.split(",")]
+    assert names == [name for layer in layers for name in sorted(layer, key=names.index)]

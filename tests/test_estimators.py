@@ -1,4 +1,4 @@
-"""What users hold: scikit-learn's conventions, names, settings, and results that can be used again."""
+"""Estimators follow scikit-learn's conventions, check their settings, and give results that can be stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 
 
 @every_model
-def test_the_constructor_only_stores_and_clone_copies_settings(model):
+def test_clone_copies_the_settings_and_no_results(model):
     fitted = model.fit(scene()[0])
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
@@ -37,7 +37,7 @@ def test_the_constructor_only_stores_and_clone_copies_settings(model):
 
 
 @every_model
-def test_every_fitted_name_has_its_shape(model, dimension):
+def test_fitted_attributes_have_the_documented_shapes(model, dimension):
     points, _ = scene(n=6, m=40, d=dimension)
     gpa = model.fit(points)
     assert gpa.map_.shape == (40, dimension)
@@ -49,7 +49,7 @@ def test_every_fitted_name_has_its_shape(model, dimension):
 
 
 @every_model
-def test_array_list_and_observations_give_the_same_map(model):
+def test_an_array_a_list_and_observations_give_the_same_map(model):
     points, _ = scene()
     seen = ~np.isnan(points[:, :, 0])
     pairs = [(points[t, seen[t]], np.flatnonzero(seen[t])) for t in range(len(points))]
@@ -58,7 +58,7 @@ def test_array_list_and_observations_give_the_same_map(model):
     assert np.array_equal(model.fit(Observations.from_array(points)).map_, from_array)
 
 
-def test_clouds_are_called_by_name_or_index():
+def test_clouds_are_selected_by_name_or_index():
     points, _ = scene()
     observations = Observations.from_array(points, clouds=list("abcdef"))
     gpa = KernelGPA().fit(observations)
@@ -70,21 +70,21 @@ def test_clouds_are_called_by_name_or_index():
 
 
 @every_model
-def test_a_pickled_result_warps_the_same(model):
+def test_a_pickled_estimator_transforms_points_identically(model):
     gpa = model.fit(scene()[0])
     query = np.random.default_rng(0).standard_normal((5, 3))
     assert np.array_equal(pickle.loads(pickle.dumps(gpa)).transform(query, 1), gpa.transform(query, 1))
 
 
 @every_model
-def test_weights_pull_the_map_towards_what_they_favour(model):
+def test_weights_by_inverse_variance_lower_the_map_error(model):
     points, template = scene(n=8, m=40, hidden=0.0, seed=3, bend=0.0)
     rng = np.random.default_rng(0)
     noisy = points.copy()
     noisy[:, :20] += 0.2 * rng.standard_normal((8, 20, 3))
     weights = np.where(np.arange(40) < 20, 1 / 0.2**2, 1e4)
 
-    def error(gpa):  # of the shape that the accurate landmarks make
+    def error(gpa):  # of the accurate landmarks, after alignment
         truth, found = (x[20:] - x[20:].mean(axis=0) for x in (template, gpa.map_))
         left, _, right = np.linalg.svd(found.T @ truth)
         return np.linalg.norm(found @ left @ right - truth)
@@ -93,25 +93,25 @@ def test_weights_pull_the_map_towards_what_they_favour(model):
     assert error(model.fit(noisy, weights=weights / weights.mean())) < 0.5 * unweighted
 
 
-FADING = [RigidGPA(), AffineGPA(), AffineGPA(modes="paper"), KernelGPA(), KernelGPA(modes="paper")]
+FAINT_WEIGHT_MODELS = [RigidGPA(), AffineGPA(), AffineGPA(modes="paper"), KernelGPA(), KernelGPA(modes="paper")]
 
 
-@pytest.mark.parametrize("model", FADING, ids=repr)
-def test_a_weight_that_fades_tends_to_not_seen(model):
+@pytest.mark.parametrize("model", FAINT_WEIGHT_MODELS, ids=repr)
+def test_a_vanishing_weight_tends_to_an_unseen_landmark(model):
     points, _ = scene(n=8, m=60, seed=3, hidden=0.1, bend=0.02)
     faint = np.where(np.arange(60) < 20, 1e-9, 1.0)
     kept = model.fit(points[:, 20:]).map_
     found = model.fit(points, weights=faint).map_[20:]
     found, kept = found - found.mean(axis=0), kept - kept.mean(axis=0)
     left, _, right = np.linalg.svd(found.T @ kept)
-    # the leeway of the default map counts landmarks, and the width of a kernel measures all points
-    exact = isinstance(model, RigidGPA) or model is FADING[2]
+    # the allowed cost of the default map depends on the number of landmarks, and the kernel width on all points
+    exact = isinstance(model, RigidGPA) or model is FAINT_WEIGHT_MODELS[2]
     tolerance = 1e-4 if exact else 0.05
     assert np.abs(found @ left @ right - kept).max() < tolerance * np.abs(kept).max()
 
 
 @pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(modes="paper")], ids=repr)
-def test_weight_two_is_the_cloud_given_twice(model):
+def test_a_weight_of_two_equals_a_repeated_cloud(model):
     points, _ = scene(n=5, m=40, seed=3, hidden=0.1)
     weights = np.ones((5, 40))
     weights[2] = 2
@@ -119,7 +119,7 @@ def test_weight_two_is_the_cloud_given_twice(model):
     assert_allclose(model.fit(points, weights=weights).map_, twice, atol=1e-3 * np.abs(twice).max())
 
 
-def test_equal_weights_change_nothing_for_rigid_and_affine():
+def test_equal_weights_do_not_change_rigid_and_affine_maps():
     points, _ = scene()
     for model in (RigidGPA(), AffineGPA(), AffineGPA(modes="paper")):
         plain = model.fit(points).map_
@@ -128,13 +128,13 @@ def test_equal_weights_change_nothing_for_rigid_and_affine():
 
 
 @every_model
-def test_an_unfitted_model_says_so(model):
+def test_an_unfitted_model_raises_not_fitted(model):
     with pytest.raises(NotFitted, match="call fit"):
         clone(model).transform(np.zeros((1, 3)), 0)
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
+    ("model", "message"),
     [
         (KernelGPA(kernel="cubic"), "kernel 'cubic' is unknown"),
         (KernelGPA(bandwidth=0), "bandwidth is 0"),
@@ -156,30 +156,30 @@ def test_an_unfitted_model_says_so(model):
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value),
 )
-def test_bad_settings_are_named_with_what_was_expected(model, words):
-    with pytest.raises(KernelGPAError, match=words):
+def test_an_invalid_setting_is_named_with_the_expected_values(model, message):
+    with pytest.raises(KernelGPAError, match=message):
         model.fit(scene()[0])
 
 
-def test_a_smoothing_that_double_precision_cannot_carry_is_refused():
+def test_a_smoothing_below_double_precision_is_refused():
     with pytest.raises(NumericalFailure, match="raise smoothing or lower bandwidth"):
         KernelGPA(bandwidth=100.0, smoothing=1e-18).fit(scene(hidden=0.0)[0])
 
 
 @pytest.mark.parametrize("points", [np.zeros((2, 4)), np.zeros((5, 2)), [["a", "b", "c"]], np.zeros(3)], ids=str)
-def test_points_to_warp_are_checked(points):
+def test_points_to_transform_are_checked(points):
     gpa = KernelGPA().fit(scene()[0])
     with pytest.raises(InvalidObservations, match="points to warp"):
         gpa.transform(points, 0)
 
 
-def test_unseen_query_points_stay_unseen():
+def test_unseen_query_points_stay_nan():
     points, _ = scene()
     warped = KernelGPA().fit(points).transform_clouds(points)
     assert np.array_equal(np.isnan(warped), np.isnan(points))
 
 
-def test_a_user_function_is_a_kernel():
+def test_a_function_can_be_the_kernel():
     points, _ = scene()
     by_name = KernelGPA(kernel="gaussian").fit(points).map_
     assert_allclose(KernelGPA(kernel=lambda r: np.exp(-(r**2) / 2)).fit(points).map_, by_name, rtol=1e-12)
@@ -193,27 +193,27 @@ def test_settings_errors_are_value_errors():
 
 
 @pytest.mark.parametrize("smoothing", [1e-15, 1e-12])
-def test_a_warp_lost_in_rounding_is_refused(smoothing):
+def test_a_warp_dominated_by_rounding_is_refused(smoothing):
     points, _ = scene(m=60, hidden=0.0, bend=0.0)
     with pytest.raises(NumericalFailure, match="raise smoothing or lower bandwidth"):
         KernelGPA(bandwidth=100.0, smoothing=smoothing).fit(points)
 
 
-def test_weights_that_double_precision_cannot_compare_are_refused():
+def test_weights_with_too_large_a_range_are_refused():
     weights = np.ones(40)
     weights[3] = 1e-12
     with pytest.raises(InvalidObservations, match="weights range from 1e-12 to 1"):
         KernelGPA().fit(scene()[0], weights=weights)
 
 
-OUT_OF_REACH = {
+UNSUPPORTED = {
     "scaling": RigidGPA(scaling="no"),
     "bandwidth": KernelGPA(bandwidth=10**400),
     "control_points": TPSGPA(control_points=1000),
 }
 
 
-@pytest.mark.parametrize("name", OUT_OF_REACH)
-def test_settings_out_of_reach_are_named(name):
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_an_unsupported_setting_is_named(name):
     with pytest.raises(InvalidSetting, match=f"{name} is "):
-        OUT_OF_REACH[name].fit(scene()[0])
+        UNSUPPORTED[name].fit(scene()[0])

@@ -1,4 +1,4 @@
-"""What a fit would take is known before it is begun, and kept to."""
+"""The memory of a fit is forecast before it starts, and the fit stays within it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print(1024 * int(next(line.split()[1] for line in status if line.startswith('VmH
     [((6, 2000, None), EXACT), ((6, 12000, 300), WOODBURY), ((12, 4000, 200), DENSE), ((20, 6000, 320), ITERATED)],
     ids=str,
 )
-def test_the_forecast_is_what_a_fit_takes(arguments, path):
+def test_the_forecast_agrees_with_the_measured_memory(arguments, path):
     n, m, inducing = arguments
     expected = forecast(n, m, inducing=inducing)
     assert expected.path == path
@@ -43,21 +43,21 @@ def test_the_forecast_is_what_a_fit_takes(arguments, path):
     measured = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
     nothing = MEASURE.format(arguments=(3, 30, None))
     program = int(subprocess.run([sys.executable, "-c", nothing], capture_output=True, text=True, check=True).stdout)
-    # what is counted, without the interpreter and its libraries
+    # the memory of the fit, without the interpreter and its libraries
     assert 0.5 < (measured - program) / (expected.memory - PROGRAM) < 1.3
 
 
 def allow(monkeypatch, memory):
-    """A machine with so much memory left."""
+    """Simulate a machine with so much free memory."""
 
-    def poor(*arguments, **named):
-        made = forecast(*arguments, **named)
-        return Forecast(made.path, made.memory, memory)
+    def limited(*arguments, **named):
+        result = forecast(*arguments, **named)
+        return Forecast(result.path, result.memory, memory)
 
-    monkeypatch.setattr(kernelgpa.estimators.deformable, "forecast", poor)
+    monkeypatch.setattr(kernelgpa.estimators.deformable, "forecast", limited)
 
 
-def test_a_fit_that_would_not_fit_becomes_thin_and_says_so(monkeypatch):
+def test_a_fit_beyond_the_memory_uses_inducing_points_and_warns(monkeypatch):
     points, _ = scene(n=4, m=900, hidden=0.0, bend=0.05)
     exact = KernelGPA(bandwidth=0.5).fit(points)
     allow(monkeypatch, forecast(4, 900, inducing=400).memory)
@@ -68,16 +68,16 @@ def test_a_fit_that_would_not_fit_becomes_thin_and_says_so(monkeypatch):
 
 
 @pytest.mark.parametrize("model", [KernelGPA(), KernelGPA(inducing=50), TPSGPA()], ids=repr)
-def test_what_fits_in_no_way_is_refused_with_the_figures(model, monkeypatch):
+def test_a_fit_beyond_the_memory_in_every_form_is_refused(model, monkeypatch):
     allow(monkeypatch, 1000)
     with pytest.raises(TooLarge, match=r"would take 0.\d\d GB of 0.00 GB free"):
         model.fit(scene()[0])
 
 
-ODD = [(3, 10**400), (10**30, 3), (3, 5000, 3, None, 1.0, -5), (3, 5000, 3, None, 1.0, np.nan), (3, 10, 3, 10**20)]
+UNUSUAL = [(3, 10**400), (10**30, 3), (3, 5000, 3, None, 1.0, -5), (3, 5000, 3, None, 1.0, np.nan), (3, 10, 3, 10**20)]
 
 
-def test_nonsense_is_not_forecast():
+def test_invalid_sizes_are_refused():
     for arguments in (
         (0, 10),
         (3, 10, 4),
@@ -86,20 +86,22 @@ def test_nonsense_is_not_forecast():
         (2.5, 10),
         (3, "a"),
         (np.nan, 3),
-        *ODD,
+        *UNUSUAL,
     ):
         with pytest.raises(InvalidSetting, match=r"forecast of .* expected"):
             forecast(*arguments)
     assert forecast(np.int32(100_000), np.int32(100_000)).memory > 1e15
 
 
-# -- what is left --
+# -- free memory --
 
-forecasts = sys.modules["kernelgpa.spectrum.forecast"]  # the module, whose name the function has too
+forecasts = sys.modules[
+    "kernelgpa.spectrum.forecast"
+]  # the module; the package attribute of the same name is the function
 
 
 def group(folder, **figures):
-    """A control group with such figures."""
+    """Write the files of a control group."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in figures.items():
         (folder / name.replace("_", ".", 1)).write_text(f"{value}\n")
@@ -110,7 +112,7 @@ def membership(root, text):
     (root / "proc/self/cgroup").write_text(text)
 
 
-def test_every_control_group_above_a_process_counts(tmp_path):
+def test_all_control_groups_of_a_process_limit_its_memory(tmp_path):
     membership(tmp_path, "0::/system.slice/job/step\n")
     top = tmp_path / "sys/fs/cgroup"
     assert forecasts._left_in_groups(tmp_path) == forecasts.UNKNOWN  # no such folders
@@ -123,20 +125,20 @@ def test_every_control_group_above_a_process_counts(tmp_path):
     group(top / "system.slice/job/step", memory_max="max", memory_high=600, memory_current=100)
     assert forecasts._left_in_groups(tmp_path) == 500
     group(top, memory_max=1500, memory_current=1400, memory_stat="anon 900\ninactive_file 300")
-    assert forecasts._left_in_groups(tmp_path) == 400  # what is only cached can be taken back
+    assert forecasts._left_in_groups(tmp_path) == 400  # cached files can be evicted
 
 
-def test_control_groups_of_the_first_version_count_too(tmp_path):
+def test_control_groups_of_version_1_limit_the_memory(tmp_path):
     membership(tmp_path, "4:cpu:/deep\n3:memory,hugetlb:/docker/abc\n1:name=systemd:/\n0::/\n")
     top = tmp_path / "sys/fs/cgroup/memory"
-    group(top, memory_limit_in_bytes=7000, memory_usage_in_bytes=1000)  # all that a container sees
+    group(top, memory_limit_in_bytes=7000, memory_usage_in_bytes=1000)  # the only group that a container sees
     assert forecasts._left_in_groups(tmp_path) == 6000
     group(top / "docker/abc", memory_limit_in_bytes=3000, memory_usage_in_bytes=1000)
     assert forecasts._left_in_groups(tmp_path) == 2000
 
 
 def under_limit(code, beyond):
-    """Run code in a process that may take so many bytes of addresses beyond those of its imports."""
+    """Run code in a process with so many bytes of address space beyond those of its imports."""
     limit = f"""
 import resource
 from pathlib import Path
@@ -151,17 +153,17 @@ resource.setrlimit(resource.RLIMIT_AS, (size + {beyond}, size + {beyond}))
     return subprocess.run([sys.executable, "-c", limit + code], capture_output=True, text=True, check=False)
 
 
-linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits addresses as Linux does")
+linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits the address space as Linux does")
 
 
 @linux
-def test_a_limit_on_addresses_is_known():
+def test_the_limit_of_the_address_space_is_known():
     done = under_limit("print(forecast(3, 10).available)", 10**9)
     assert 5e8 < int(done.stdout) <= 10**9, done.stderr
 
 
 @linux
-def test_memory_that_the_system_refuses_is_an_error_of_the_family():
+def test_a_failed_allocation_raises_too_large():
     for shape in ("(20_000, 20_000)", "(2000, 2000)", "(10**9, 10**9)"):
         code = f"""
 try:
@@ -176,8 +178,8 @@ except TooLarge as error:
 
 @linux
 @pytest.mark.parametrize("beyond", [450_000_000, 800_000_000])
-def test_what_is_forecast_to_fit_fits(beyond):
-    """Under a limit a fit is done exactly, or with fewer features, or refused; and nothing raw comes out."""
+def test_a_fit_with_enough_forecast_memory_succeeds(beyond):
+    """Under a limit a fit is exact, or uses inducing points, or raises TooLarge, but never a bare MemoryError."""
     code = """
 rng = np.random.default_rng(0)
 for m in (200, 600, 900, 1200, 1800, 2600):
@@ -194,6 +196,6 @@ for m in (200, 600, 900, 1200, 1800, 2600):
 """
     done = under_limit(code, beyond)
     assert done.returncode == 0, done.stderr
-    ends = done.stdout.splitlines()
-    assert ends[0] == "exact True"
-    assert ends[-1] != "exact True"
+    results = done.stdout.splitlines()
+    assert results[0] == "exact True"
+    assert results[-1] != "exact True"

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from conftest import LAWFUL, random_rotation, scene
+from conftest import STANDARD_MODELS, random_rotation, scene
 from kernelgpa import TPSGPA, KernelGPA, Observations
 
-MODELS = [*LAWFUL, KernelGPA(kernel="wendland", bandwidth=1.0, inducing=12)]
+MODELS = [*STANDARD_MODELS, KernelGPA(kernel="wendland", bandwidth=1.0, inducing=12)]
 every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 seeds = st.integers(0, 10_000)
 

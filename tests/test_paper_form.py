@@ -1,4 +1,4 @@
-"""The paper's map, reproduced: against the authors' own results, and against its plain formulas."""
+"""The map of the paper, compared with the authors' own results and with a direct implementation of the formulas."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_authors_rigid_optimum_is_reached(dimension):
     points, data = authors_results(dimension)
     gpa = RigidGPA().fit(points)
     assert_allclose(root_mean_square(gpa.transform_clouds(points) - gpa.map_), data["RIGID_rsd_ref"][0], rtol=1e-8)
-    # the program leaves the optimum's frame open: ours is its own, rotated and moved
+    # the authors' program returns the optimum in another frame
     theirs, centre = data["RIGID_map"], data["RIGID_map"].mean(axis=0)
     rotation, _ = orthogonal_procrustes(theirs - centre, gpa.map_ - gpa.map_.mean(axis=0))
     assert_allclose(np.linalg.det(rotation), 1.0)
@@ -74,7 +74,7 @@ def test_the_authors_rigid_optimum_is_reached(dimension):
     def in_our_frame(x):
         return (x - centre) @ rotation + gpa.map_.mean(axis=0)
 
-    # where the cost is smallest it is flat: their last relative change of 1e-12 leaves the map loose by its root
+    # the cost is quadratic at its minimum: their tolerance of 1e-12 on its change allows errors of 1e-6 of the map
     tolerance = 1e-6 * np.abs(theirs).max()
     assert_allclose(in_our_frame(theirs), gpa.map_, rtol=0, atol=tolerance)
     assert_allclose(in_our_frame(data["RIGID_test"]), gpa.transform_clouds(data["test"]), rtol=0, atol=tolerance)
@@ -84,7 +84,7 @@ def test_the_authors_rigid_optimum_is_reached(dimension):
 
 @pytest.mark.parametrize("smoothing", [0.05, 1.0])
 def test_the_plain_kernel_cost_is_the_published_one(smoothing, dimension):
-    """Narrow kernels, for which the published form is well conditioned too."""
+    """For narrow kernels, because the published form is well conditioned for these too."""
     points, _ = scene(n=3, m=30, d=dimension, hidden=0.25, seed=3)
     for cloud in points:
         P = cloud[~np.isnan(cloud[:, 0])]

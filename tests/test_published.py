@@ -1,6 +1,8 @@
-"""Data as the authors publish them are found in their folders, read, and go through the same methods."""
+"""Published data are found in their folders, read, and registered by the same methods."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,16 +10,15 @@ from scipy.io import savemat
 
 from conftest import scene
 from kernelgpa import FormatError, io
-from kernelgpa.experiments import published, scoring
-from kernelgpa.experiments.layouts import KNOWN, Data, data_in
+from kernelgpa.experiments import published
+from kernelgpa.experiments.data_folder import PUBLISHED, DataSet, read_data_folder
+from kernelgpa.experiments.scoring import FULL_TUNING
 from shared_data import SHARED
 
-
-@pytest.fixture(autouse=True)
-def fewer_settings(monkeypatch):
-    """Tuning is tested elsewhere, and takes most of the time."""
-    monkeypatch.setattr(scoring, "GRID", {"bandwidth": [0.25, 1.0], "smoothing": [1e-2]})
-    monkeypatch.setattr(scoring, "THIN_PLATE", {"smoothing": [1.0]})
+# tuning is tested elsewhere, and takes most of the time
+FEW_SETTINGS = replace(
+    FULL_TUNING, kernel={"bandwidth": [0.25, 1.0], "smoothing": [1e-2]}, thin_plate={"smoothing": [1.0]}
+)
 
 
 def cells(arrays):
@@ -28,7 +29,7 @@ def cells(arrays):
 
 
 def only(folder):
-    (found,) = data_in(folder).data
+    (found,) = read_data_folder(folder).data
     return found
 
 
@@ -47,14 +48,14 @@ def test_point_files_with_a_matrix_of_correspondences(tmp_path):
         np.savetxt(tmp_path / f"points{t}.csv", rows, delimiter=",", fmt="%.17g")
     np.savetxt(tmp_path / "CorrespondenceMatrix.txt", matrix, fmt="%d")
     np.testing.assert_array_equal(only(tmp_path).points, points)
-    assert "TOPACS" not in {one.title for one in data_in(tmp_path).missing()}
+    assert "TOPACS" not in {one.title for one in read_data_folder(tmp_path).missing()}
     matrix[3, 1] = 99
     np.savetxt(tmp_path / "CorrespondenceMatrix.txt", matrix, fmt="%d")
     with pytest.raises(FormatError, match=r"landmark 4 is row 99 of points1\.csv"):
-        data_in(tmp_path)
+        read_data_folder(tmp_path)
     (tmp_path / "points2.csv").unlink()
     with pytest.raises(FormatError, match=r"points2\.csv: there is no such file; unpack the archive again"):
-        data_in(tmp_path)
+        read_data_folder(tmp_path)
 
 
 def test_clouds_of_plain_text(tmp_path):
@@ -67,10 +68,10 @@ def test_clouds_of_plain_text(tmp_path):
     assert only(tmp_path).name == "data-SemisyntheticLiver"
     (folder / "cloud3.txt").write_text("1 2 3\n1 2\n")
     with pytest.raises(FormatError, match=r"cloud3\.txt, line 2: found 2 numbers; expected 3"):
-        data_in(tmp_path)
+        read_data_folder(tmp_path)
 
 
-def test_meshes_with_what_each_saw(tmp_path):
+def test_meshes_with_the_vertices_that_each_cloud_saw(tmp_path):
     points, rng = clouds(), np.random.default_rng(0)
     for t, cloud in enumerate(points):
         specimen = io.Specimen("c", cloud, tuple(map(str, range(1, 31))))
@@ -80,7 +81,7 @@ def test_meshes_with_what_each_saw(tmp_path):
         np.savetxt(tmp_path / f"index_{t}.txt", seen + 1, fmt="%d")
     np.testing.assert_allclose(only(tmp_path).points, points)
     (tmp_path / "index_2.txt").write_text("31\n")
-    assert any("points that the cloud does not have" in line for line in data_in(tmp_path).unread)
+    assert any("points that the cloud does not have" in line for line in read_data_folder(tmp_path).unread)
 
 
 def test_frames_of_the_toy_rug(tmp_path):
@@ -98,80 +99,80 @@ def test_points_in_images(tmp_path):
     names = cells(["a", "b", "c"])
     savemat(folder / "Corresp.mat", {"Corresp": {"ptsImg": cells(images), "imNames": names, "size": 3.0}})
     np.testing.assert_array_equal(only(tmp_path).points, [image[:2].T for image in images])
-    assert {"handbag"} == {one.title for one in KNOWN} - {one.title for one in data_in(tmp_path).missing()}
+    assert {"handbag"} == {one.title for one in PUBLISHED} - {one.title for one in read_data_folder(tmp_path).missing()}
 
 
-def test_hidden_points_are_what_is_scored(tmp_path):
+def test_hidden_points_are_scored(tmp_path):
     everything = clouds(n=5, m=60)
     points, test = everything[:, :45], everything[:, 45:]
     variables = {"DataCell": cells(points.transpose(0, 2, 1)), "LostDataCell": cells(test.transpose(0, 2, 1))}
     savemat(tmp_path / "liver_raw_dataset.mat", variables)
     found = only(tmp_path)
     np.testing.assert_array_equal(found.test, test)
-    (table,) = published.of_data(found).tables
+    (table,) = published.outcome_of(found, FEW_SETTINGS).tables
     assert table.row("all: mean")["kernel"] < table.row("all: mean")["rigid"]
     variables["LostDataCell"] = variables["LostDataCell"][:, :3]
     savemat(tmp_path / "liver_raw_dataset.mat", variables)
-    assert "LostDataCell does not fit" in data_in(tmp_path).unread[0]
+    assert "LostDataCell does not fit" in read_data_folder(tmp_path).unread[0]
 
 
 def test_landmarks_by_the_number_of_clouds_that_see_them():
     points = clouds(n=5, m=70)
     for j in range(40):
         points[[j % 5, (j + 1) % 5], j] = np.nan
-    outcome = published.of_data(Data("lungs", points))
+    outcome = published.outcome_of(DataSet("lungs", points), FEW_SETTINGS)
     assert {label.split(":")[0] for label, _ in outcome.tables[0].rows} == {"seen in 3", "seen in 5"}
     assert [claim.text for claim in outcome.claims if claim.text.startswith("paper")]
 
 
-def test_data_of_the_user_go_through_the_same_methods(tmp_path):
+def test_data_of_the_user_are_registered_by_the_same_methods(tmp_path):
     points = clouds(n=5, m=40, hidden=0.1, seed=2)
     specimens = tuple(io.Specimen(f"c{t}", own, tuple(map(str, range(1, 41)))) for t, own in enumerate(points))
     io.write(tmp_path / "handbag.mat", io.Contents(specimens, labelled=False))
     np.savez(tmp_path / "faces.npz", vertices=clouds(n=5, m=40))
     (tmp_path / "notes.txt").write_text("nothing to read here")
     (tmp_path / "again").symlink_to(tmp_path)  # a loop
-    first, second, rest = published.run(published.found_in(tmp_path))
+    first, second, rest = published.run(published.require_data(tmp_path), FEW_SETTINGS)
     assert [first.name, second.name] == ["data-faces", "data-handbag"]
     assert np.isfinite([values for _, values in second.tables[0].rows]).all()
     row = second.tables[0].row("sensor error, median")
     assert row["kernel"] < row["rigid"]
     assert [line for line in rest.notes if line.startswith("not read:") and "notes.txt" in line]
-    assert len([line for line in rest.notes if line.startswith("not here:")]) == len(KNOWN)
+    assert len([line for line in rest.notes if line.startswith("not here:")]) == len(PUBLISHED)
 
 
-def test_what_cannot_be_read_or_registered_is_told_and_stops_nothing(tmp_path):
+def test_unreadable_data_are_reported_and_the_others_are_registered(tmp_path):
     np.savez(tmp_path / "good.npz", vertices=clouds(n=4, m=40))
     np.savez(tmp_path / "few.npz", points=clouds(n=4, m=8))
     np.savez(tmp_path / "text.npz", vertices=np.full((2, 30, 3), "a"))
     np.savez(tmp_path / "holes.npz", vertices=clouds(n=4, m=40, hidden=0.2))
     np.savez(tmp_path / "weighted.npz", points=clouds(), weights=np.full((4, 30), 0.5))
-    untied = clouds(n=2)
-    untied[0, :15], untied[1, 15:] = np.nan, np.nan
-    np.savez(tmp_path / "untied.npz", points=untied)
+    unconnected = clouds(n=2)
+    unconnected[0, :15], unconnected[1, 15:] = np.nan, np.nan
+    np.savez(tmp_path / "unconnected.npz", points=unconnected)
     (tmp_path / "sub").mkdir()
     np.savez(tmp_path / "sub" / "good.npz", vertices=clouds(n=4, m=40))
-    outcomes = {one.name: one for one in published.run(published.found_in(tmp_path))}
-    assert {"data-good", "data-good-2", "data-few", "data-untied", "data"} == set(outcomes)
-    assert outcomes["data-untied"].about.startswith("Not registered: ")
+    outcomes = {one.name: one for one in published.run(published.require_data(tmp_path), FEW_SETTINGS)}
+    assert {"data-good", "data-good-2", "data-few", "data-unconnected", "data"} == set(outcomes)
+    assert outcomes["data-unconnected"].about.startswith("Not registered: ")
     assert "8 folds" in outcomes["data-few"].tables[0].title
     notes = " ".join(outcomes["data"].notes)
-    for reason in ("2 x 30 x 3 of <U1", "values that are no numbers", "it has weights"):
+    for reason in ("2 x 30 x 3 of <U1", "values that are not finite", "it has weights"):
         assert reason in notes
 
 
-def test_a_folder_without_data_says_where_they_are_published(tmp_path):
+def test_the_error_for_a_folder_without_data_names_where_data_are_published(tmp_path):
     for folder in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(FormatError, match=r"published as handBag/correspData2D/GT/Corresp\.mat \(handbag_v1p0 at"):
-            published.found_in(folder)
+            published.require_data(folder)
 
 
 @pytest.mark.slow
 def test_the_real_faces_order_the_methods_as_the_paper_does():
     if not (SHARED / "data" / "faces.npz").exists():
         pytest.skip("the real faces are not beside this checkout")
-    faces = next(one for one in data_in(SHARED / "data").data if one.name == "data-faces")
-    each, table = published.of_data(faces).tables
+    faces = next(one for one in read_data_folder(SHARED / "data").data if one.name == "data-faces")
+    each, table = published.outcome_of(faces, FEW_SETTINGS).tables
     mean = table.row("all: mean")
     assert mean["kernel"] < mean["thin-plate"] < mean["affine"] < mean["rigid"]
     assert [label for label, _ in each.rows] == [*(f"surface {t}" for t in range(1, 12)), "sensor error, median"]

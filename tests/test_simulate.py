@@ -1,7 +1,9 @@
-"""Simulated scenes: repeatable, of the sizes asked for, and with a truth that is true."""
+"""Simulated scenes are repeatable, have the requested sizes, and state the truth."""
 
 from __future__ import annotations
 
+import doctest
+import sys
 from collections import Counter
 
 import numpy as np
@@ -11,9 +13,9 @@ from scipy.spatial.transform import Rotation
 
 from kernelgpa import InvalidSetting, KernelGPA, io, metrics, simulate
 from kernelgpa.simulate.ct import SEEN_IN
+from kernelgpa.simulate.displacements import smooth_field
 from kernelgpa.simulate.face import EXPRESSIONS, MOUTH, face_side
-from kernelgpa.simulate.fields import smooth_field
-from kernelgpa.simulate.sheet import rolled
+from kernelgpa.simulate.sheet import roll
 from shared_data import SHARED
 
 EPS = np.finfo(float).eps
@@ -52,8 +54,8 @@ def views():
     return simulate.sheet()
 
 
-def in_the_world(scene):
-    """All vertices of all clouds, taken back by the true poses."""
+def in_world_frame(scene):
+    """All vertices of all clouds, transformed to the world by the true poses."""
     return np.einsum("nvi,nji->nvj", scene.surfaces, scene.rotations) + scene.translations[:, None]
 
 
@@ -76,6 +78,13 @@ def windings(points, vertices, corners):
 # -- every scene --
 
 
+@pytest.mark.parametrize("name", ["liver", "face", "ct", "sheet", "mismatches"])
+def test_the_examples_in_docstrings_run(name):
+    failed, tried = doctest.testmod(sys.modules[f"kernelgpa.simulate.{name}"])
+    assert tried
+    assert not failed
+
+
 def test_the_same_seed_makes_the_same_scene(small):
     for one, other in zip(vars(small(seed=3)).values(), vars(small(seed=3)).values(), strict=True):
         assert_array_equal(one, other)
@@ -95,7 +104,7 @@ def test_landmarks_are_vertices(small):
     assert_array_equal(scene.points[seen], scene.surfaces[:, scene.landmarks][seen])
 
 
-def test_noise_has_the_size_asked_for(small):
+def test_noise_has_the_requested_size(small):
     scene = small(noise=0.5)
     error = scene.points - scene.surfaces[:, scene.landmarks]
     error = error[np.isfinite(error)]
@@ -103,7 +112,7 @@ def test_noise_has_the_size_asked_for(small):
 
 
 @pytest.mark.parametrize("name", ["liver", "face", "sheet"])
-def test_the_share_hidden_is_the_share_asked_for(name):
+def test_the_hidden_share_is_the_requested_share(name):
     unseen = np.isnan(SMALL[name](hidden=0.3).points).any(axis=2)
     assert abs(unseen.mean() - 0.3) < 5 * np.sqrt(0.3 * 0.7 / unseen.size)
 
@@ -115,14 +124,14 @@ def test_poses_are_rotations(small):
 
 
 @pytest.mark.parametrize("name", MESHES)
-def test_surfaces_are_closed_and_look_outwards(name):
+def test_surfaces_are_closed_and_oriented_outwards(name):
     vertices, corners = MESHES[name]()
     edges = edge_counts(corners)
     assert set(edges.values()) == {1}
     assert all((b, a) in edges for a, b in edges)
     assert_array_equal(np.unique(corners), np.arange(len(vertices)))
     parts = 2 if name == "lungs" else 1
-    for half in range(parts):  # every closed part has a positive volume
+    for half in range(parts):  # each closed part has a positive volume
         a, b, c = vertices[corners[half * len(corners) // parts : (half + 1) * len(corners) // parts]].swapaxes(0, 1)
         assert np.sum(a * np.cross(b, c)) / 6 > 0
     assert len(vertices) - len(edges) // 2 + len(corners) == 2 * parts  # Euler: spheres
@@ -136,15 +145,15 @@ def test_surfaces_are_closed_and_look_outwards(name):
         ("liver", {"seed": -1}, "seed is -1"),
         ("liver", {"clouds": 1}, "at least 2 clouds"),
         ("liver", {"deformation": "melt"}, "expected one of smooth, arap"),
-        ("liver", {"mesh": 3}, "no pair"),
-        ("face", {"expressions": ["smile", "frown"]}, "expression 'frown' is not known"),
+        ("liver", {"mesh": 3}, "not a pair"),
+        ("face", {"expressions": ["smile", "frown"]}, "expression 'frown' is unknown"),
         ("face", {"expressions": ["smile"]}, "at least 2 clouds"),
         ("face", {"landmarks": 5000}, "5000 landmarks on .* of the face side"),
         ("face", {"vertices": 20}, "vertices is 20"),
         ("face", {"hidden": 1.0}, "0 <= hidden < 1"),
         ("face", {"noise": np.nan}, "noise is nan"),
         ("ct", {"clouds": 2.5}, "clouds is 2.5; expected a whole number"),
-        ("ct", {"clouds": 3}, "4 clouds; there are 3"),
+        ("ct", {"clouds": 3}, "4 clouds of 3"),
         ("ct", {"seen_in": {2: -1, 3: 20}}, "landmarks seen in 2 clouds is -1"),
         ("ct", {"seen_in": {0: 20}}, "expected a whole number, 1 or more"),
         ("ct", {"seen_in": {}}, "0 landmarks"),
@@ -153,7 +162,7 @@ def test_surfaces_are_closed_and_look_outwards(name):
         ("ct", {"wrong": 1.5}, "0 <= wrong < 1"),
         ("ct", {"differ": 3.0}, "from 0 to 2"),
         ("ct", {"bend": -2.0}, "bend is -2.0"),
-        ("sheet", {"radius": 60.0}, "by a larger radius"),
+        ("sheet", {"radius": 60.0}, "use a larger radius"),
         ("sheet", {"radius": 0.0}, "more than 0 mm"),
         ("sheet", {"tilt": -5.0}, "0 or more degrees"),
         ("sheet", {"spacing": 0.0}, "spacing is 0.0"),
@@ -161,7 +170,7 @@ def test_surfaces_are_closed_and_look_outwards(name):
         ("sheet", {"seed": 0.5}, "seed is 0.5"),
     ],
 )
-def test_bad_settings_are_refused(make, settings, expected):
+def test_invalid_settings_are_refused(make, settings, expected):
     with pytest.raises(InvalidSetting, match=expected):
         SMALL[make](**settings)
 
@@ -169,9 +178,9 @@ def test_bad_settings_are_refused(make, settings, expected):
 # -- liver --
 
 
-def test_a_liver_at_rest_goes_back_to_its_template():
+def test_the_poses_take_an_undeformed_liver_back_to_its_template():
     scene = SMALL["liver"](bend=0.0)
-    assert_allclose(in_the_world(scene) - scene.vertices, 0, atol=1e4 * EPS)
+    assert_allclose(in_world_frame(scene) - scene.vertices, 0, atol=1e4 * EPS)
 
 
 @pytest.fixture
@@ -182,22 +191,22 @@ def organ():
 
 
 @pytest.mark.parametrize("deformation", ["smooth", "arap"])
-def test_another_mesh_can_be_taken(organ, deformation):
+def test_another_mesh_can_be_used(organ, deformation):
     pytest.importorskip("igl")
     vertices, corners = organ
     scene = simulate.liver(clouds=4, landmarks=50, bend=6.0, mesh=(vertices.tolist(), corners), deformation=deformation)
     assert_array_equal(scene.vertices, vertices)
     assert_array_equal(scene.faces, corners)
-    moved = np.linalg.norm(in_the_world(scene) - vertices, axis=2)
+    moved = np.linalg.norm(in_world_frame(scene) - vertices, axis=2)
     assert 0.5 < np.sqrt(np.mean(moved**2)) < 12
-    # the sensor looks at the organ, from one and a half times its length
+    # the sensor looks at the organ from a distance of one and a half times its length
     assert_allclose(scene.surfaces.mean(axis=1)[:, 2], 1.5 * np.ptp(vertices[:, 0]), rtol=0.1)
 
 
-def test_the_real_liver_can_be_taken():
+def test_the_real_liver_can_be_used():
     path = SHARED / "data" / "liver.obj"
     if not path.exists():
-        pytest.skip("liver.obj is not beside this checkout; a stretched procedural liver guards the same everywhere")
+        pytest.skip("liver.obj is not beside this checkout; a stretched procedural liver is tested everywhere")
     contents = io.read(path)
     points = contents.specimens[0].points
     points = points * 200 / np.ptp(points, axis=0).max()
@@ -206,10 +215,10 @@ def test_the_real_liver_can_be_taken():
 
 
 @pytest.mark.parametrize(
-    ("spoil", "expected"),
+    ("damage", "expected"),
     [
         (lambda v, f: (v, f[1:]), "3 of .* edges do not lie in two faces"),
-        (lambda v, f: (v[:, :2], f), r"expected finite lengths in mm of shape \(v, 3\)"),
+        (lambda v, f: (v[:, :2], f), r"expected finite coordinates in mm of shape \(v, 3\)"),
         (lambda v, f: (np.where(v > 1100, np.nan, v), f), "finite"),
         (lambda v, f: (v, f + 1), "expected 0 to 201"),
         (lambda v, f: (v, f.astype(float)), "type float64"),
@@ -218,9 +227,9 @@ def test_the_real_liver_can_be_taken():
         (lambda v, f: (v, None), "expected indices"),
     ],
 )
-def test_broken_meshes_are_refused(organ, spoil, expected):
+def test_invalid_meshes_are_refused(organ, damage, expected):
     with pytest.raises(InvalidSetting, match=expected):
-        simulate.liver(mesh=spoil(*organ))
+        simulate.liver(mesh=damage(*organ))
 
 
 def test_more_landmarks_than_the_mesh_has_vertices_are_refused(organ):
@@ -231,7 +240,7 @@ def test_more_landmarks_than_the_mesh_has_vertices_are_refused(organ):
 # -- face --
 
 
-def test_a_face_has_the_counts_and_sizes_of_a_head(faces):
+def test_a_face_has_the_counts_and_dimensions_of_a_head(faces):
     assert faces.points.shape == (5, 326, 3)
     assert faces.surfaces.shape == (5, 5118, 3)
     assert faces.expressions == ("smile", "lip left", "lip right", "cheeks blown", "mouth open")
@@ -247,11 +256,11 @@ def test_landmarks_of_a_face_lie_on_its_front(faces):
     assert face_side(faces.template).all()
     assert faces.template[:, 2].min() > 0
     nearest = np.sort(np.linalg.norm(faces.template[:, None] - faces.template, axis=2), axis=1)[:, 1]
-    assert nearest.min() > 5  # spread: a face of 5 dm^2 over 326 landmarks
+    assert nearest.min() > 5  # evenly spread: 326 landmarks on 5 dm^2
 
 
-def test_poses_take_a_face_back_to_the_head_with_its_expression(faces):
-    for body, name in zip(in_the_world(faces), faces.expressions, strict=True):
+def test_the_poses_take_a_face_back_to_the_head_with_its_expression(faces):
+    for body, name in zip(in_world_frame(faces), faces.expressions, strict=True):
         moved, full = body - faces.vertices, EXPRESSIONS[name](faces.vertices)
         strength = np.sum(moved * full) / np.sum(full**2)
         assert 0.9 <= strength <= 1.1
@@ -262,7 +271,7 @@ def test_poses_take_a_face_back_to_the_head_with_its_expression(faces):
 def test_expressions_are_local(faces, name):
     moved = np.linalg.norm(EXPRESSIONS[name](faces.vertices), axis=1)
     away = np.linalg.norm(faces.vertices - MOUTH, axis=1)
-    assert 10 < moved.max() < 15 / 1.1  # at most 15 mm where it is strongest
+    assert 10 < moved.max() < 15 / 1.1  # the largest displacement is at most 15 mm
     assert moved[away > 100].max() == 0  # the skull, the ears
     assert moved[faces.vertices[:, 1] > -5].max() == 0  # the eyes, the brow
     assert np.mean(moved > 0) < 0.3
@@ -270,8 +279,8 @@ def test_expressions_are_local(faces, name):
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
-def test_expressions_do_not_turn_the_skin_inside_out(faces, name):
-    """The displacement's Jacobian plus one keeps its sign, seen by small steps at every vertex."""
+def test_expressions_do_not_fold_the_skin(faces, name):
+    """The determinant of the displaced coordinates' Jacobian is positive at each vertex, by finite differences."""
     step = 1e-4
     slopes = [
         (EXPRESSIONS[name](faces.vertices + step * axis) - EXPRESSIONS[name](faces.vertices - step * axis)) / (2 * step)
@@ -280,7 +289,7 @@ def test_expressions_do_not_turn_the_skin_inside_out(faces, name):
     assert np.linalg.det(np.eye(3) + 1.1 * np.stack(slopes, axis=1)).min() > 0
 
 
-def test_left_and_right_are_mirror_images(faces):
+def test_the_left_and_the_right_lip_are_mirror_images(faces):
     mirror = np.array([-1, 1, 1])
     assert_allclose(
         EXPRESSIONS["lip right"](faces.vertices * mirror), EXPRESSIONS["lip left"](faces.vertices) * mirror, atol=1e-12
@@ -296,18 +305,18 @@ def test_expressions_can_be_chosen_and_repeated():
 # -- ct --
 
 
-def test_lungs_have_the_counts_and_sizes_of_lungs(scans):
+def test_lungs_have_the_counts_and_dimensions_of_lungs(scans):
     assert scans.points.shape == (6, 1320, 3)
     width, height, depth = np.ptp(scans.vertices, axis=0)
     assert 290 < width < 310
     assert 240 < height < 300
     assert 150 < depth < 190
-    assert np.abs(scans.vertices[:, 0]).min() > 15  # between the lungs lie heart and spine
+    assert np.abs(scans.vertices[:, 0]).min() > 15  # the heart and the spine lie between the lungs
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("wrong", [0.0, 0.1])
-def test_landmarks_are_seen_as_often_as_asked(seed, wrong):
+def test_landmarks_have_the_requested_numbers_of_views(seed, wrong):
     scene = simulate.ct(seed=seed, wrong=wrong)
     seen = np.isfinite(scene.points).all(axis=2)
     assert_array_equal(seen.sum(axis=0), scene.seen_in)
@@ -322,33 +331,33 @@ def test_points_of_the_lungs_lie_inside(scans):
     assert scans.landmarks.min() >= surface
 
 
-def test_people_who_do_not_differ_have_the_lungs_of_the_template():
+def test_people_without_differences_have_the_lungs_of_the_template():
     scene = SMALL["ct"](differ=0.0, bend=0.0)
-    assert_allclose(in_the_world(scene) - scene.vertices, 0, atol=1e4 * EPS)
+    assert_allclose(in_world_frame(scene) - scene.vertices, 0, atol=1e4 * EPS)
 
 
 def test_people_differ_by_sizes_shear_and_breath():
-    """All but their own bumps is affine in (x, y, z, e^2), e the share of the height below the apex."""
+    """Without bumps, bodies are affine in (x, y, z, e^2), where e is the share of the height below the apex."""
     scene = SMALL["ct"](bend=0.0)
     height = scene.vertices[:, 1]
     below = (height.max() - height) / np.ptp(height)
     basis = np.column_stack([scene.vertices, below**2, np.ones(len(height))])
-    for body in in_the_world(scene):
+    for body in in_world_frame(scene):
         slopes, *_ = np.linalg.lstsq(basis, body, rcond=None)
         assert_allclose(basis @ slopes, body, atol=1e-9)
         assert_allclose(slopes[[0, 0, 2, 2], [1, 2, 0, 1]], 0, atol=1e-9)  # no other shear
         assert 0.8 < slopes[0, 0] < 1.2
-    breaths = [np.linalg.lstsq(basis, body, rcond=None)[0][3, 1] for body in in_the_world(scene)]
+    breaths = [np.linalg.lstsq(basis, body, rcond=None)[0][3, 1] for body in in_world_frame(scene)]
     assert np.ptp(breaths) > 3
 
 
-def test_own_deformation_has_the_size_asked_for():
+def test_the_smooth_field_has_the_requested_size():
     vertices = simulate.lungs_mesh(400)[0]
     moved = smooth_field(vertices, 5.0, np.random.default_rng(0))
     assert np.sqrt(np.mean(np.sum(moved**2, axis=1))) == pytest.approx(5.0)
 
 
-def test_mismatches_are_told(scans):
+def test_mismatches_are_marked(scans):
     scene = simulate.ct(wrong=0.2)
     seen = np.isfinite(scene.points).all(axis=2)
     differs = seen & (scene.points != scans.points).any(axis=2)
@@ -360,7 +369,7 @@ def test_mismatches_are_told(scans):
 # -- sheet --
 
 
-def test_a_sheet_has_the_counts_and_sizes_asked_for(views):
+def test_a_sheet_has_the_requested_counts_and_dimensions(views):
     assert views.points.shape == (8, 155, 2)
     assert views.template.shape == (155, 2)
     assert views.bent.shape == (8, len(views.vertices), 3)
@@ -371,14 +380,16 @@ def test_a_sheet_has_the_counts_and_sizes_asked_for(views):
     assert areas.sum() == pytest.approx(300 * 200)
 
 
-def test_views_are_what_the_cameras_see(views):
-    for own, bent, rotation, place in zip(views.surfaces, views.bent, views.rotations, views.translations, strict=True):
-        assert_allclose(own, ((bent - place) @ rotation)[:, :2], atol=1e4 * EPS)
+def test_views_are_projections_of_the_bent_sheet(views):
+    for own, bent, rotation, translation in zip(
+        views.surfaces, views.bent, views.rotations, views.translations, strict=True
+    ):
+        assert_allclose(own, ((bent - translation) @ rotation)[:, :2], atol=1e4 * EPS)
         assert np.degrees(np.arccos(rotation[2, 2])) <= 12
 
 
 def test_bending_changes_no_length_on_the_sheet(views):
-    """A chord over an arc h of curvature k is shorter by (k h)^2 / 24, here at most (7.1 / 200)^2 / 24."""
+    """The chord of an arc of length h and curvature k is shorter by (k h)^2 / 24, here at most (7.1 / 200)^2 / 24."""
     a, b = views.faces[:, :2].T
     flat = np.linalg.norm(views.vertices[a] - views.vertices[b], axis=1)
     bent = np.linalg.norm(views.bent[:, a] - views.bent[:, b], axis=2)
@@ -388,7 +399,7 @@ def test_bending_changes_no_length_on_the_sheet(views):
 
 def test_the_sheet_lies_on_a_cylinder():
     flat = simulate.sheet_mesh(20.0)[0]
-    x, y, z = rolled(flat, 0.0, 1 / 200).T
+    x, y, z = roll(flat, 0.0, 1 / 200).T
     assert_allclose(np.hypot(x, z - 200), 200)
     assert_array_equal(y, flat[:, 1])
 
@@ -402,15 +413,17 @@ def test_axis_and_curvature_change_over_the_views(views):
     angles = []
     for bent in views.bent:
         xx, xy, yy = np.linalg.lstsq(quadric, bent[:, 2], rcond=None)[0][:3]
-        angles.append(np.arctan2(2 * xy, xx - yy) / 2 + (np.pi / 2 if xx + yy < 0 else 0))  # the way it curves
+        angles.append(
+            np.arctan2(2 * xy, xx - yy) / 2 + (np.pi / 2 if xx + yy < 0 else 0)
+        )  # the direction of the curvature
     turns = np.diff(np.unwrap(angles, period=np.pi))
     assert_allclose(turns, np.pi / 8, atol=0.05)
 
 
-def test_a_flat_sheet_seen_from_the_front_is_only_turned_and_shifted():
+def test_a_flat_sheet_seen_from_the_front_is_only_rotated_and_shifted():
     scene = simulate.sheet(radius=np.inf, tilt=0.0, spacing=20.0, landmarks=40)
-    for own, rotation, place in zip(scene.surfaces, scene.rotations, scene.translations, strict=True):
-        assert_allclose(own @ rotation[:2, :2].T + place[:2], scene.vertices, atol=1e4 * EPS)
+    for own, rotation, translation in zip(scene.surfaces, scene.rotations, scene.translations, strict=True):
+        assert_allclose(own @ rotation[:2, :2].T + translation[:2], scene.vertices, atol=1e4 * EPS)
 
 
 def test_no_part_of_the_sheet_is_seen_from_behind():
@@ -421,7 +434,7 @@ def test_no_part_of_the_sheet_is_seen_from_behind():
         assert areas.min() > 0
 
 
-# -- registered --
+# -- registration --
 
 
 @pytest.mark.parametrize(("name", "error"), [("face", 3.0), ("ct", 8.0), ("sheet", 8.0)])
@@ -431,10 +444,10 @@ def test_scenes_can_be_registered(name, error):
     assert metrics.map_error(model.map_, scene.template) < error
 
 
-def test_poses_of_the_face_are_those_of_its_skull(faces):
-    """What an expression leaves alone is rigid: aligned, it gives the true poses."""
-    still = faces.vertices[:, 1] > 0
+def test_aligning_the_skull_gives_the_poses_of_the_face(faces):
+    """The skull is rigid, because expressions do not move it."""
+    above = faces.vertices[:, 1] > 0
     for own, rotation in zip(faces.surfaces, faces.rotations, strict=True):
-        skull, moved = faces.vertices[still], own[still]
+        skull, moved = faces.vertices[above], own[above]
         found, _ = Rotation.align_vectors(skull - skull.mean(axis=0), moved - moved.mean(axis=0))
         assert_allclose(found.as_matrix(), rotation, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Every solver finds the bottom of the spectrum that a full eigen-decomposition finds."""
+"""Each solver finds the bottom eigenpairs that a full eigen-decomposition finds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LIMITS = {
 
 
 def solve_with(clouds, m, dimension, modes, solver, metric=None):
-    """The bottom eigenpairs by the given solver, on small problems too."""
+    """Return the bottom eigenpairs by the given solver, also for small problems."""
     spectrum = bottom_eigenpairs(total_cost(clouds, m, LIMITS[solver]), dimension, modes, metric)
     assert spectrum.solver == solver
     return spectrum
@@ -57,15 +57,15 @@ def total_matrix(clouds, m):
 
 
 def reference(Q):
-    """All eigenpairs on the complement of the constants."""
+    """Return all eigenpairs on the complement of the constants."""
     m = len(Q)
-    off_constants = np.linalg.qr(np.column_stack([np.ones(m), np.eye(m)[:, 1:]]))[0][:, 1:]
-    values, vectors = eigh(off_constants.T @ Q @ off_constants)
-    return values, off_constants @ vectors
+    complement = np.linalg.qr(np.column_stack([np.ones(m), np.eye(m)[:, 1:]]))[0][:, 1:]
+    values, vectors = eigh(complement.T @ Q @ complement)
+    return values, complement @ vectors
 
 
 def assert_bottom(spectrum, Q, modes):
-    """The values, and the space of the vectors wherever a gap determines it."""
+    """Compare the values, and the span of the vectors if a gap determines it."""
     values, vectors = reference(Q)
     rounding = 10 * EPS * np.trace(Q)
     assert spectrum.values.shape == (modes + 1,)
@@ -73,7 +73,7 @@ def assert_bottom(spectrum, Q, modes):
     assert_allclose(spectrum.values, values[: modes + 1], rtol=0, atol=rounding)
     assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(modes), rtol=0, atol=1000 * EPS)
     assert_allclose(spectrum.vectors.sum(axis=0), 0, rtol=0, atol=1000 * EPS * np.sqrt(len(Q)))
-    residual = RESIDUAL * values[modes] + rounding  # of each vector; the space turns by that over the gap
+    residual = RESIDUAL * values[modes] + rounding  # of each vector; the span rotates by at most this over the gap
     assert norm(Q @ spectrum.vectors - spectrum.vectors * spectrum.values[:modes], axis=0).max() <= 2 * residual
     for k in range(1, modes + 1):
         gap = values[k] - values[k - 1]
@@ -87,13 +87,13 @@ def reduced(family, points):
     return [reduce(family, cloud) for cloud in Observations.from_array(points).clouds]
 
 
-class Made:
-    """A reduced cloud with the eigenvalues that it is asked to have; all but few are 1 or more."""
+class PrescribedSpectrum:
+    """A reduced cloud with the given smallest eigenvalues."""
 
     def __init__(self, values, m=160, seed=0, thin=False):
         columns = np.column_stack([np.ones(m), np.random.default_rng(seed).standard_normal((m, m - 1))])
         basis = np.linalg.qr(columns)[0]
-        self.values = np.concatenate([[0.0], values, np.ones(m - 1 - len(values)) if thin else _rest(values, m)])
+        self.values = np.concatenate([[0.0], values, np.ones(m - 1 - len(values)) if thin else _remaining(values, m)])
         self.seen = np.arange(m)
         self._form = (basis * self.values) @ basis.T
         few = len(values) + 1
@@ -109,8 +109,8 @@ class Made:
         return self._factor
 
 
-def _rest(values, m):
-    """Crowded: they begin right above those asked for."""
+def _remaining(values, m):
+    """Return closely spaced eigenvalues right above the given ones."""
     top = max(values)
     return np.linspace(top + 1e-4, top + 2.0, m - 1 - len(values))
 
@@ -120,7 +120,7 @@ def _rest(values, m):
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
 @pytest.mark.parametrize("hidden", [0.0, 0.4])
-def test_every_solver_finds_the_bottom_of_the_spectrum(name, solver, hidden, dimension):
+def test_each_solver_finds_the_bottom_eigenpairs(name, solver, hidden, dimension):
     m, modes = 120, 12
     clouds = reduced(FAMILIES[name], scene(n=4, m=m, d=dimension, hidden=hidden, bend=0.1)[0])
     spectrum = solve_with(clouds, m, dimension, modes, solver)
@@ -129,7 +129,7 @@ def test_every_solver_finds_the_bottom_of_the_spectrum(name, solver, hidden, dim
 
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
-def test_the_same_input_twice_gives_the_same_bits(name, solver):
+def test_the_same_input_gives_identical_results(name, solver):
     points = scene(n=4, m=120)[0]
     first, second = (solve_with(reduced(FAMILIES[name], points), 120, 3, 8, solver) for _ in range(2))
     assert_array_equal(first.values, second.values)
@@ -145,7 +145,7 @@ def test_small_problems_are_solved_for_any_number_of_modes(seed, n, d, modes):
 
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=10)
-def test_renaming_the_landmarks_permutes_the_vectors(seed):
+def test_permuting_the_landmarks_permutes_the_vectors(seed):
     m, points = 60, scene(m=60)[0]
     order = np.random.default_rng(seed).permutation(m)
     a = bottom_eigenpairs(total_cost(reduced(AffineFamily(), points), m), 3, 3)
@@ -156,7 +156,7 @@ def test_renaming_the_landmarks_permutes_the_vectors(seed):
     assert_allclose(overlap, np.eye(3), rtol=0, atol=10 * rounding / np.diff(a.values).min())
 
 
-def test_all_eigenvalues_can_be_asked_for():
+def test_all_eigenvalues_can_be_computed():
     m = 20
     clouds = reduced(AffineFamily(), scene(n=3, m=m, hidden=0.0)[0])
     spectrum = bottom_eigenpairs(total_cost(clouds, m), 3, m - 2)
@@ -195,8 +195,8 @@ def test_weights_are_the_metric_of_the_spectrum(name, solver, hidden, dimension)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_constants_stay_out_where_all_eigenvalues_are_as_large_as_they_can_be(solver, dimension):
-    """Beyond the affine functions of two clouds that both saw everything every eigenvalue is 2, the bound."""
+def test_the_constants_are_excluded_if_all_eigenvalues_reach_their_bound(solver, dimension):
+    """For two complete clouds each eigenvalue beyond the affine functions is 2, the upper bound."""
     m, modes = 120, 20
     observations = Observations.from_array(scene(n=2, m=m, d=dimension, hidden=0.0, bend=0.1)[0])
     clouds = [reduce(AffineFamily(), cloud) for cloud in observations.clouds]
@@ -205,7 +205,7 @@ def test_the_constants_stay_out_where_all_eigenvalues_are_as_large_as_they_can_b
     assert_bottom(spectrum, total_matrix(clouds, m), modes)
 
 
-def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
+def test_a_vanishing_weight_gives_the_spectrum_without_the_landmark():
     points = scene(n=4, m=40, bend=0.1)[0]
     faint = np.where(np.arange(40) < 5, 1e-9, 1.0)
     observations = Observations.from_array(points, weights=faint)
@@ -221,10 +221,10 @@ def test_a_landmark_of_no_weight_in_the_end_leaves_the_spectrum_as_without_it():
     assert_allclose(overlap, np.eye(3), rtol=0, atol=1e-9 * 40 / gap)
 
 
-# -- which solver, and what it says --
+# -- the choice of the solver --
 
 
-def test_the_solver_is_chosen_by_size_and_kind():
+def test_the_solver_depends_on_size_and_operator():
     small, large = (scene(n=3, m=m, hidden=0.0)[0] for m in (60, 420))
     chosen = {
         (name, size): bottom_eigenpairs(total_cost(reduced(FAMILIES[name], points), points.shape[1]), 3, 3).solver
@@ -239,13 +239,13 @@ def test_the_solver_is_chosen_by_size_and_kind():
     }
 
 
-def test_many_features_are_dense():
+def test_many_features_give_a_dense_operator():
     points = scene(n=3, m=420, hidden=0.0)[0]
     clouds = reduced(KernelFamily(Gaussian(), 0.5, 0.1, inducing=70), points)
     assert bottom_eigenpairs(total_cost(clouds, 420), 3, 3).solver == CHOLESKY
 
 
-def test_one_dense_cloud_makes_all_dense():
+def test_one_dense_cloud_gives_a_dense_operator():
     points = scene(n=3, m=420, hidden=0.0)[0]
     clouds = [*reduced(AffineFamily(), points[:2]), *reduced(EXACT["gaussian"], points[1:])]
     spectrum = bottom_eigenpairs(total_cost(clouds, 420), 3, 3)
@@ -257,7 +257,7 @@ def test_one_dense_cloud_makes_all_dense():
 
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
-def test_exact_copies_leave_d_zeros_and_all_are_found(name, solver, dimension):
+def test_exact_copies_have_d_zero_eigenvalues(name, solver, dimension):
     m, modes = 120, 9
     points = scene(n=4, m=m, d=dimension, hidden=0.0, bend=0.0)[0]
     clouds = reduced(FAMILIES[name], points)
@@ -277,7 +277,7 @@ REPEATED = {
     "thrice": [0.1, 0.2, 0.2, 0.2, 0.3],
     "zeros": [0.0, 0.0, 0.0, 0.0, 0.3],
     "crowded": [0.4, 0.4004, 0.4004, 0.4004, 0.4008],
-    "just out of reach": [0.1, 0.2, 0.3, 0.3, 0.3, 0.3],
+    "beyond the requested modes": [0.1, 0.2, 0.3, 0.3, 0.3, 0.3],
     "steep": [1e-5, 1e-5, 1e-5, 0.4, 0.4, 0.5],
     "ten": [0.5] * 10,
 }
@@ -286,8 +286,8 @@ REPEATED = {
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", REPEATED)
 @pytest.mark.parametrize("modes", [3, 4, 7])
-def test_every_direction_of_a_repeated_eigenvalue_is_found(name, modes, solver):
-    cloud = Made(REPEATED[name], thin=solver == WOODBURY)
+def test_all_vectors_of_a_repeated_eigenvalue_are_found(name, modes, solver):
+    cloud = PrescribedSpectrum(REPEATED[name], thin=solver == WOODBURY)
     spectrum = solve_with([cloud], 160, 3, modes, solver)
     assert_allclose(spectrum.values, np.sort(cloud.values)[1 : modes + 2], rtol=0, atol=10 * EPS * spectrum.top)
     assert_bottom(spectrum, cloud.cost_matrix(), modes)
@@ -295,8 +295,8 @@ def test_every_direction_of_a_repeated_eigenvalue_is_found(name, modes, solver):
 
 @pytest.mark.parametrize(("name", "solver"), PAIRS)
 @pytest.mark.parametrize("modes", [3, 8, 20])
-def test_the_symmetries_of_a_lattice_are_all_found(name, solver, modes):
-    """Copies of a cube of points: eigenvalues come in twos and threes, most of them crowded."""
+def test_the_repeated_eigenvalues_of_a_lattice_are_found(name, solver, modes):
+    """Copies of a cubic lattice have double and triple eigenvalues, most of them closely spaced."""
     ticks = np.arange(5.0)
     lattice = np.stack(np.meshgrid(ticks, ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 3)
     rng = np.random.default_rng(0)
@@ -323,37 +323,43 @@ def spectrum_of(values, dimension=3, total=10.0):
         ([0.0, 0.0, 0.0, 1e-13], 3, 0.0),
     ],
 )
-def test_the_gap_is_the_share_by_which_the_next_eigenvalue_lies_above(values, dimension, gap):
+def test_the_gap_is_relative_to_the_next_eigenvalue(values, dimension, gap):
     spectrum = spectrum_of(values, dimension)
     assert spectrum.gap == pytest.approx(gap, abs=4 * EPS)
     assert (spectrum.uniqueness is Uniqueness.UNIQUE) == (gap > 1e-6)
 
 
-def test_a_map_without_a_gap_says_why():
+def test_the_text_for_a_missing_gap_names_the_cause():
     assert "groups of clouds share too few landmarks" in Uniqueness.NO_GAP.value
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_coinciding_eigenvalues_d_and_d_plus_1_have_no_gap(solver):
+def test_equal_eigenvalues_d_and_d_plus_1_have_no_gap(solver):
     thin = solver == WOODBURY
-    assert solve_with([Made([0.1, 0.2, 0.3, 0.3], thin=thin)], 160, 3, 3, solver).uniqueness is Uniqueness.NO_GAP
-    assert solve_with([Made([0.1, 0.2, 0.3, 0.31], thin=thin)], 160, 3, 3, solver).uniqueness is Uniqueness.UNIQUE
+    assert (
+        solve_with([PrescribedSpectrum([0.1, 0.2, 0.3, 0.3], thin=thin)], 160, 3, 3, solver).uniqueness
+        is Uniqueness.NO_GAP
+    )
+    assert (
+        solve_with([PrescribedSpectrum([0.1, 0.2, 0.3, 0.31], thin=thin)], 160, 3, 3, solver).uniqueness
+        is Uniqueness.UNIQUE
+    )
 
 
-def test_the_total_is_the_trace():
+def test_the_total_cost_is_the_trace():
     clouds = reduced(AffineFamily(), scene(n=4, m=120)[0])
     Q = total_matrix(clouds, 120)
     assert total_cost(clouds, 120).trace == pytest.approx(np.trace(Q), rel=100 * EPS)
     assert bottom_eigenpairs(total_cost(clouds, 120), 3, 3).top == pytest.approx(np.trace(Q), rel=100 * EPS)
 
 
-# -- the forms --
+# -- the operators --
 
 
 @pytest.mark.parametrize("kind", [DenseCost, LowRankCost])
 @given(seed=st.integers(0, 1000), scale=st.floats(0.1, 10), lift=st.floats(0.01, 10), extra=st.integers(0, 3))
 @settings(max_examples=15)
-def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale, lift, extra):
+def test_an_operator_and_its_inverse_equal_the_dense_matrix(kind, seed, scale, lift, extra):
     m, rng = 40, np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((m, 6)))[0] * rng.uniform(0.1, 0.9, 6)
     weights = rng.uniform(1, 2, m)
@@ -380,7 +386,7 @@ def test_a_form_and_its_inverse_are_those_of_the_dense_matrix(kind, seed, scale,
 
 
 @pytest.mark.parametrize("name", THIN)
-def test_thin_and_dense_accumulate_the_same(name):
+def test_low_rank_and_dense_operators_are_equal(name):
     clouds = reduced(THIN[name], scene(n=4, m=120)[0])
     dense = total_cost(clouds, 120)
     thin = total_cost(clouds, 120, OperatorLimits(dense=0))
@@ -390,8 +396,8 @@ def test_thin_and_dense_accumulate_the_same(name):
     assert_allclose(dense.matrix, total_matrix(clouds, 120), rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
 
 
-def test_a_form_that_is_not_positive_is_refused():
-    cloud = Made([-0.1, 0.2, 0.3, 0.4])
+def test_an_indefinite_matrix_is_refused():
+    cloud = PrescribedSpectrum([-0.1, 0.2, 0.3, 0.4])
     with pytest.raises(NumericalFailure, match="raise smoothing"):
         solve_with([cloud], 160, 3, 3, CHOLESKY)
 
@@ -400,7 +406,7 @@ def test_a_form_that_is_not_positive_is_refused():
 
 
 @pytest.mark.parametrize("name", ["hidden", "weighted"])
-def test_the_factorisation_needs_everything_seen_with_equal_weights(name):
+def test_the_factorisation_needs_complete_clouds_with_equal_weights(name):
     points = scene(n=3, m=20, hidden=0.3 if name == "hidden" else 0.0)[0]
     observations = Observations.from_array(points, weights=np.arange(1.0, 21) if name == "weighted" else None)
     cost = total_cost(reduced(AffineFamily(), points), 20)

@@ -37,7 +37,7 @@ def sensor_rms(gpa, scene):
 
 
 @every_scene
-def test_the_default_map_is_as_good_as_the_rigid_one_whatever_the_settings(hidden, noise):
+def test_the_default_map_is_as_accurate_as_the_rigid_one_whatever_the_settings(hidden, noise):
     scene = liver(hidden, noise)
     rigid = metrics.map_error(RigidGPA().fit(scene.points).map_, scene.template)
     for bandwidth in (0.1, 0.5, 1.5):
@@ -47,7 +47,7 @@ def test_the_default_map_is_as_good_as_the_rigid_one_whatever_the_settings(hidde
 
 
 def few_views(seed, views):
-    """Lungs of six people, the landmarks that so many of them share, and others to test on."""
+    """Lungs of six people: the landmarks that ``views`` of them share, and other landmarks to test on."""
     scans = simulate.ct(seen_in={views: 150, 6: 100}, noise=0.5, seed=seed)
     own = scans.seen_in == views
     return scans.points[:, own], scans.template[own], scans.surfaces[:, scans.landmarks[~own]]
@@ -75,29 +75,29 @@ def warps_by_rule(gpa, rule):
 @pytest.mark.parametrize("bandwidth", [0.25, 1.0])
 @pytest.mark.parametrize("views", [3, 4])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_map_of_few_views_is_not_jagged_by_who_saw_what(views, bandwidth, seed):
-    """Neighbours are seen by different people: the rigid map jumps between them, and the default must not."""
+def test_a_map_of_few_views_is_smooth(views, bandwidth, seed):
+    """Neighbouring landmarks are seen by different people; the rigid map jumps between them, the default must not."""
     points, truth, test = few_views(seed, views)
     default = KernelGPA(bandwidth=bandwidth).fit(points)
     paper = KernelGPA(bandwidth=bandwidth, modes="paper").fit(points)
     near_rigid = warps_by_rule(default, own_error_only)
     smooth, ours, jagged = (sensor_median(warps, test) for warps in (paper.warps_, default.warps_, near_rigid))
-    # most of what the first term of the rule alone leaves above the paper's map is gone
+    # the second term of the rule removes most of the excess over the paper's map that the first term alone leaves
     assert jagged > 1.1 * smooth
     assert ours - smooth < 0.4 * (jagged - smooth)
     errors = [metrics.map_error(gpa.map_, truth) for gpa in (default, RigidGPA().fit(points))]
     assert errors[0] < errors[1]
 
 
-def test_a_weight_that_fades_leaves_the_map_as_one_that_is_gone():
+def test_an_observation_of_vanishing_weight_has_the_influence_of_a_missing_one():
     points, _, test = few_views(0, 3)
     everything = np.where(np.isnan(points), np.nanmean(points, axis=1, keepdims=True), points)
     everything += np.random.default_rng(0).normal(0, 5, points.shape) * np.isnan(points)
-    faint = np.where(np.isnan(points[:, :, 0]), 1e-9, 1.0)
-    gone, fading = KernelGPA().fit(points), KernelGPA().fit(everything, weights=faint)
-    assert fading.faithful_.excess == pytest.approx(gone.faithful_.excess, rel=0.1)
-    # the width of a kernel is measured over all points, faint or not
-    assert sensor_median(fading.warps_, test) == pytest.approx(sensor_median(gone.warps_, test), rel=0.2)
+    weights = np.where(np.isnan(points[:, :, 0]), 1e-9, 1.0)
+    missing, vanishing = KernelGPA().fit(points), KernelGPA().fit(everything, weights=weights)
+    assert vanishing.faithful_.excess == pytest.approx(missing.faithful_.excess, rel=0.1)
+    # the width of a kernel is measured over all points, whatever their weights
+    assert sensor_median(vanishing.warps_, test) == pytest.approx(sensor_median(missing.warps_, test), rel=0.2)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -111,7 +111,7 @@ def test_robust_maps_of_two_views_do_not_depend_on_the_order_of_clouds(seed):
 
 
 def test_noise_alone_does_not_flatten_a_thin_map():
-    """Jagged by noise, seen by few, and thin: leaving the rigid map would take the last axis away."""
+    """The rigid map is jagged by noise, of few views, and thin; too large a gamma would remove its last axis."""
     rng = np.random.default_rng(0)
     template = rng.uniform(-1, 1, (200, 3)) * [100, 70, 5]
     points = np.stack([(template + 4 * rng.standard_normal((200, 3))) @ random_rotation(3, rng).T for _ in range(40)])

@@ -1,4 +1,4 @@
-"""``kernelgpa stream``: frames in as they come, a line for every update out."""
+"""``kernelgpa stream``: frames in as they arrive, one line of JSON out for each update."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -23,17 +23,17 @@ from ..io.files import FORMATS
 from ..streaming import StreamingGPA
 from ..streaming.checkpoint import read as read_checkpoint
 from ..streaming.frames import Drop, End, parse
-from ..streaming.journal import MAP, POSES, UPDATES, Journal, require_sizes
-from ..streaming.lines import STANDARD_INPUT, Line, Place, lines_of
-from ..streaming.session import Session
-from ..streaming.view import page
+from ..streaming.frames.input_lines import STANDARD_INPUT, InputLine, InputPosition, read_lines
+from ..streaming.frames.live_view import page
+from ..streaming.frames.output_files import MAP, POSES, UPDATES, OutputFiles, require_sizes
+from ..streaming.frames.pipeline import FramePipeline, UpdateReport
 from .app import app
 from .messages import print_message
 from .options import Verbose
 from .settings import estimator_of, modes_of
 
 STOPPED = 1  # the exit code of a run that was stopped before the end of its input
-A_SECOND = 1.0
+REFRESH_INTERVAL = 1.0  # seconds between two pages of --view, or two lines of progress
 
 
 class StreamMethod(StrEnum):
@@ -44,37 +44,37 @@ class StreamMethod(StrEnum):
 
 @app.command()
 def stream(
-    frames: Annotated[Path, typer.Argument(help="A file of frames, one JSON object a line; - is standard input.")],
+    frames: Annotated[Path, typer.Argument(help="A file of frames, one JSON object per line; - is standard input.")],
     follow: Annotated[
-        bool, typer.Option("--follow", help='Wait for the file to grow, until Ctrl-C or a line {"end": true}.')
+        bool, typer.Option("--follow", help='Wait for lines to be appended, until Ctrl-C or a line {"end": true}.')
     ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A folder for poses.tum, updates.jsonl and map.csv.")
     ] = None,
-    window: Annotated[int | None, typer.Option(help="How many frames are kept, the oldest go.  [all]")] = None,
-    every: Annotated[int, typer.Option(min=1, help="Solve the map again after so many frames.")] = 1,
-    with_map: Annotated[bool, typer.Option("--map", help="Tell the landmarks that are new or moved.")] = False,
-    map_tolerance: Annotated[float, typer.Option(min=0.0, help="How far a landmark moves before it is told.")] = 0.0,
+    window: Annotated[int | None, typer.Option(help="How many frames to keep; the oldest leave.  [all]")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Update the map after every so many frames.")] = 1,
+    with_map: Annotated[bool, typer.Option("--map", help="Report the landmarks that are new or moved.")] = False,
+    map_tolerance: Annotated[float, typer.Option(min=0.0, help="Motion beyond which a landmark is reported.")] = 0.0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="The state is kept here; a run that finds it goes on from it.")
+        Path | None, typer.Option(help="A file for the state; a run that finds it resumes from it.")
     ] = None,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Frames from one checkpoint to the next.")] = 100,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Save the state after every so many frames.")] = 100,
     view: Annotated[
-        Path | None, typer.Option(help="A live picture: an HTML page that loads itself again every second.")
+        Path | None, typer.Option(help="A live view: an HTML page that reloads itself every second.")
     ] = None,
-    method: Annotated[StreamMethod | None, typer.Option(help="The warps.  [kernel]")] = None,
+    method: Annotated[StreamMethod | None, typer.Option(help="Type of the warps.  [kernel]")] = None,
     bandwidth: Annotated[
         float | None, typer.Option(help="Kernel: width, as a multiple of the mean distance between points.  [0.25]")
     ] = None,
-    smoothing: Annotated[float | None, typer.Option(help="Kernel and tps: the price of bending.  [0.1, 0.01]")] = None,
-    modes: Annotated[str | None, typer.Option(help="auto, paper, or how many eigenvectors.  [auto]")] = None,
+    smoothing: Annotated[float | None, typer.Option(help="Kernel and tps: penalty of bending.  [0.1, 0.01]")] = None,
+    modes: Annotated[str | None, typer.Option(help="auto, paper, or the number of eigenvectors.  [auto]")] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Register frames as they come: after each the map is solved again, and one line of JSON tells the pose.
+    """Register frames as they arrive: each updates the map, and one line of JSON reports its pose.
 
-    A frame is one line, {"frame": 7, "time": 0.7, "ids": ["a", "b", ...], "points": [[x, y, z], ...]}, with "weights",
-    "odometry" and "pose" if there are any; {"drop": 7} takes a frame back.  A line that cannot be used is reported with
-    its number, and skipped.  With --checkpoint a run that was killed goes on where it was.
+    A frame is one line, {"frame": 7, "time": 0.7, "ids": ["a", "b", ...], "points": [[x, y, z], ...]}, optionally with
+    "weights", "odometry" and "pose"; {"drop": 7} removes a frame.  A line that cannot be used is reported with its
+    number and skipped.  With --checkpoint a run that was killed resumes where it was.
 
     Examples:
 
@@ -91,39 +91,48 @@ def stream(
         "modes": modes_of(modes),
     }
     if window is not None and every > window:
-        raise InvalidSetting(f"--every is {every} and --window {window}; frames would leave before they are solved")
-    _require_apart(frames, output, checkpoint, view)
+        raise InvalidSetting(
+            f"--every is {every} and --window is {window}: frames would leave before an update; use a larger --window"
+        )
+    _require_distinct(frames, output, checkpoint, view)
     estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
-    session = Session(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
-    about = _resumed(session, checkpoint)
-    place = Place(**about.get("place", {}))
+    pipeline = FramePipeline(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
+    saved = _resume(pipeline, checkpoint)
     with ExitStack() as stack:
-        lines = stack.enter_context(lines_of(frames, follow, place))  # before anything is written
-        journal = None if output is None else stack.enter_context(Journal(output, about.get("sizes")))
-        run = Run(session, journal, output, view, checkpoint, checkpoint_every, place, about.get("sizes"))
-        ended = run.over(lines, str(frames))
+        lines = stack.enter_context(read_lines(frames, follow, saved.position))  # before anything is written
+        files = None if output is None else stack.enter_context(OutputFiles(output, saved.sizes))
+        run = Run(pipeline, files, output, view, checkpoint, checkpoint_every, saved)
+        ended = run.process(lines, str(frames))
     if not ended and not follow:
         raise typer.Exit(STOPPED)
 
 
-def _require_apart(frames: Path, output: Path | None, checkpoint: Path | None, view: Path | None) -> None:
-    """Nothing that is written may be what is read, or be written twice; and all folders are there."""
-    growing = [] if output is None else [output / name for name in (POSES, UPDATES, MAP)]
-    paths = [one.resolve() for one in (frames, checkpoint, view, *growing) if one is not None]
-    twice = [one for one in paths if paths.count(one) > 1]
-    if twice:
-        raise InvalidSetting(f"{twice[0]} is given twice, to be read and written; give files of their own")
+def _require_distinct(frames: Path, output: Path | None, checkpoint: Path | None, view: Path | None) -> None:
+    """The files must differ from each other, and their folders must exist."""
+    outputs = [] if output is None else [output / name for name in (POSES, UPDATES, MAP)]
+    paths = [one.resolve() for one in (frames, checkpoint, view, *outputs) if one is not None]
+    repeated = [one for one in paths if paths.count(one) > 1]
+    if repeated:
+        raise InvalidSetting(f"{repeated[0]} is given twice, to be read and written; use different files")
     for one in (checkpoint, view):
         if one is not None:
             require_writable_file(one)
 
 
-def _resumed(session: Session, checkpoint: Path | None) -> dict[str, Any]:
-    """What was kept at a checkpoint, if there is one; the session goes on from it."""
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint holds of a run, beside the stream and its frames."""
+
+    position: InputPosition = field(default_factory=InputPosition)  # after the last line that was processed
+    sizes: dict[str, int] | None = None  # of the output files; None: there are none
+
+
+def _resume(pipeline: FramePipeline, checkpoint: Path | None) -> Saved:
+    """Let the pipeline continue from a checkpoint, if there is one."""
     if checkpoint is None or not checkpoint.exists():
-        return {}
+        return Saved()
     found, about = read_checkpoint(StreamingGPA, checkpoint)
-    wanted = session.stream
+    wanted = pipeline.stream
     for what, old, new in (
         ("method", repr(found.estimator), repr(wanted.estimator)),
         ("window", found.window, wanted.window),
@@ -131,139 +140,136 @@ def _resumed(session: Session, checkpoint: Path | None) -> dict[str, Any]:
         if old != new:
             raise InvalidSetting(f"{checkpoint} was made with {what} {old}, not {new}; use that, or another checkpoint")
     try:
-        session.stream = found
-        session.restore(about["session"])
-        Place(**about["place"])
+        pipeline.stream = found
+        pipeline.restore(about["pipeline"])
         require_sizes(about.get("sizes"))
+        return Saved(InputPosition(**about["position"]), about.get("sizes"))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        raise FormatError(checkpoint, None, "it was not made by kernelgpa stream", "give another checkpoint") from None
-    return about
+        raise FormatError(checkpoint, None, "it was not made by kernelgpa stream", "use another checkpoint") from None
 
 
 @dataclass
 class Run:
-    """One session over its lines, with everything that is written on the way."""
+    """The lines of one run, and everything that is written while they are processed."""
 
-    session: Session
-    journal: Journal | None
+    pipeline: FramePipeline
+    files: OutputFiles | None
     output: Path | None
     view: Path | None
     checkpoint: Path | None
     checkpoint_every: int
-    place: Place  # after the last line that is dealt with
-    sizes: dict[str, int] | None = None  # of the files of an earlier run, where this one writes none
-    unsaved: int = 0  # frames since the last checkpoint
-    line: dict[str, Any] = field(default_factory=dict)  # of the last update
-    shown: float = -A_SECOND  # when the picture was last written
-    spoke: float = -A_SECOND
+    saved: Saved
+    unsaved_frames: int = 0  # since the last checkpoint
+    report: UpdateReport | None = None  # of the last update
+    viewed: float = -REFRESH_INTERVAL  # when the view was last written
+    printed: float = -REFRESH_INTERVAL  # when progress was last printed
 
-    def over(self, lines: Iterator[Line], source: str) -> bool:
-        """Take the lines one by one; whether they ended by themselves."""
+    def process(self, lines: Iterator[InputLine], source: str) -> bool:
+        """Process line after line; whether all were processed before the run was stopped."""
         source = "standard input" if source == STANDARD_INPUT else source
         with Stop() as stop:
             try:
                 while (line := stop.next_of(lines)) is not None:
-                    if not self._deal_with(line, source):
+                    if not self._process_line(line, source):
                         break
-                if not stop.asked and self.session.pending:
+                if not stop.requested and self.pipeline.pending:
                     self._update()
-            except BrokenPipeError:  # whoever read the lines has ended, such as head
+            except BrokenPipeError:  # the reader of standard output has ended, such as head
                 self._finish()
                 raise
             self._finish()
-            return not stop.asked
+            return not stop.requested
 
-    def _deal_with(self, line: Line, source: str) -> bool:
-        """False at the end, which is not passed over, so that a run that goes on finds it again."""
-        session = self.session
+    def _process_line(self, line: InputLine, source: str) -> bool:
+        """Process a line; False at the end, whose line is not counted, so that a resumed run finds it again."""
+        pipeline = self.pipeline
         try:
-            said = parse(line.text, source, line.number) if line.text.strip() else None
-            if isinstance(said, End):
+            content = parse(line.text, source, line.number) if line.text.strip() else None
+            if isinstance(content, End):
                 return False
-            if isinstance(said, Drop):
-                session.drop(said)
-            elif said is not None:
-                session.take(said, line.number)
-                self.unsaved += 1
+            if isinstance(content, Drop):
+                pipeline.drop(content)
+            elif content is not None:
+                pipeline.add(content, line.number)
+                self.unsaved_frames += 1
         except FormatError as error:
-            session.before = None
+            pipeline.previous = None
             print_message(f"{error}; the line is skipped")
-            if not line.whole:  # perhaps still being written
+            if not line.complete:  # perhaps still being written
                 return True
         except (InvalidObservations, MemoryError) as error:
             found = str(error) or "there is not enough memory for it"
             print_message(f"{source}, line {line.number}: {found}; the line is skipped")
-        self.place = line.place
-        if session.due:
+        self.saved = replace(self.saved, position=line.position)
+        if pipeline.update_is_due:
             self._update()
-        if self.unsaved >= self.checkpoint_every:
+        if self.unsaved_frames >= self.checkpoint_every:
             self._save()
         return True
 
     def _update(self) -> None:
-        told = self.session.update()
-        self.line, text = told.line, json.dumps(told.line, allow_nan=False)
-        if self.journal is not None:  # first: standard output may be closed
-            self.journal.append(UPDATES, text + "\n")
-            self.journal.append(POSES, told.poses)
+        report = self.report = self.pipeline.update()
+        text = json.dumps(report.as_json(), allow_nan=False)
+        if self.files is not None:  # first, because standard output may be closed
+            self.files.append(UPDATES, text + "\n")
+            self.files.append(POSES, report.new_poses)
         typer.echo(text)
         now = time.monotonic()
-        if self.view is not None and now >= self.shown + A_SECOND:
+        if self.view is not None and now >= self.viewed + REFRESH_INTERVAL:
             self._show()
-        if sys.stderr is not None and sys.stderr.isatty() and now >= self.spoke + A_SECOND:
-            self.spoke = now
-            print_message(
-                f"frame {told.line['frame']}: {told.line['clouds']} clouds, {told.line['landmarks']} landmarks"
-            )
+        if sys.stderr is not None and sys.stderr.isatty() and now >= self.printed + REFRESH_INTERVAL:
+            self.printed = now
+            print_message(f"frame {report.frame}: {report.clouds} clouds, {report.landmarks} landmarks")
 
     def _show(self, ended: bool = False) -> None:
-        if self.view is not None and self.line:
-            write_bytes(self.view, page(self.session, self.line, ended).encode())
-            self.shown = time.monotonic()
+        if self.view is not None and self.report is not None:
+            positions, trajectory = self.pipeline.landmark_positions()[1], self.pipeline.trajectory()
+            write_bytes(self.view, page(positions, trajectory, self.report, ended).encode())
+            self.viewed = time.monotonic()
 
     def _save(self) -> None:
         if self.checkpoint is None:
             return
-        sizes = self.sizes if self.journal is None else self.journal.sizes()
-        about = {"session": self.session.about(), "place": asdict(self.place), "sizes": sizes}
-        self.session.stream.checkpoint(self.checkpoint, about)
-        self.unsaved = 0
+        sizes = self.saved.sizes if self.files is None else self.files.sizes()
+        about = {"pipeline": self.pipeline.state(), "position": asdict(self.saved.position), "sizes": sizes}
+        self.pipeline.stream.checkpoint(self.checkpoint, about)
+        self.unsaved_frames = 0
 
     def _finish(self) -> None:
-        names, places = self.session.places()
+        names, positions = self.pipeline.landmark_positions()
         if self.output is not None and names:
-            contents = Contents((Specimen("map", places, tuple(names)),), labelled=True)
+            contents = Contents((Specimen("map", positions, tuple(names)),), labelled=True)
             write_bytes(self.output / MAP, FORMATS[".csv"].render(contents))
         self._show(ended=True)
         self._save()
 
 
 class Stop:
-    """Ctrl-C and SIGTERM end a run between two lines, never within one; asked twice, at once."""
+    """Ctrl-C and SIGTERM stop a run between two lines; a second one stops it at once."""
 
     def __init__(self) -> None:
-        self.asked, self.idle = False, False
+        self.requested, self.idle = False, False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stop:
-        self._before = {one: signal.signal(one, self._ask) for one in (signal.SIGINT, signal.SIGTERM)}
+        self._before = {one: signal.signal(one, self._request) for one in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
         for one, handler in self._before.items():
             signal.signal(one, handler)
 
-    def next_of(self, lines: Iterator[Line]) -> Line | None:
-        """The next line; None at the end, and when a run is stopped while it waits."""
+    def next_of(self, lines: Iterator[InputLine]) -> InputLine | None:
+        """The next line; None at the end, and if the run is stopped while it waits for a line."""
         try:
             self.idle = True
-            return None if self.asked else next(lines, None)
+            return None if self.requested else next(lines, None)
         except KeyboardInterrupt:
             return None
         finally:
             self.idle = False
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        again, self.asked = self.asked, True
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        again, self.requested = self.requested, True
         if again or self.idle:
             raise KeyboardInterrupt

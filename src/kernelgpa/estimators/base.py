@@ -168,6 +168,11 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     def check_settings(self) -> None:
         """Raise an error unless every setting has a value that the method is defined for."""
 
+    @property
+    def solves_from_sum(self) -> bool:
+        """Whether the map follows from the summed cost, which clouds can enter and leave one at a time."""
+        return False
+
     def prepare(self, problem: Problem) -> PreparedClouds | None:
         """What the clouds compute once for all values of ``smoothing`` and all weights; None if nothing."""
         return None

@@ -56,6 +56,10 @@ class DeformableGPA(GPA):
         """The same family with fewer features per cloud, for memory; None if there is none."""
         return None
 
+    @property
+    def solves_from_sum(self) -> bool:
+        return self.robust is None and self.scale_method != "pairwise"
+
     # -- the algorithm --
 
     def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> DeformableFolds:

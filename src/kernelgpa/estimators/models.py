@@ -60,6 +60,10 @@ class AffineGPA(DeformableGPA):
         self.robust = robust
         self.n_jobs = n_jobs
 
+    @property
+    def solves_from_sum(self) -> bool:
+        return super().solves_from_sum and self.method == "spectral"
+
     def family(self) -> Family:
         if self.method not in ("spectral", "svd"):
             raise InvalidSetting(f"method is {self.method!r}; expected 'spectral' or 'svd'")

@@ -1,5 +1,11 @@
-"""The paper's experiments on data that anyone can make again, and what is better now."""
+"""The experiments of the paper, on simulated data that anyone can make again: ``kernelgpa reproduce``.
 
-from .run import EXPERIMENTS, reproduce
+Enters: the names of experiments, a seed, and optionally a folder of published data or of the paper's numbers.
+Leaves: a folder of tables, figures and one page that states which claims of the paper and of this project hold.
+Each of ``liver``, ``face``, ``ct``, ``scales`` is one experiment with a full and a quick plan; ``published`` runs the
+same methods on data of a folder.  Only this package knows the paper's settings; no equations are implemented here.
+"""
+
+from .reproduction import EXPERIMENTS, reproduce
 
 __all__ = ["EXPERIMENTS", "reproduce"]

@@ -1,12 +1,14 @@
 """A liver that deforms while the sensor circles it: registration, extrapolation, trajectories.
 
-Four settings: complete and exact, with 1 mm noise, with 30 % hidden, and both.  Test points are the vertices of the
-surface that are no landmarks, without noise.  Then a region of the surface is hidden in all clouds, and the test points
-are those inside.
+Four scenes: complete and exact, with 1 mm noise, with 30 % of the observations hidden, and with both.  Test points are
+the vertices of the surface that are not landmarks, without noise.  Then a region of the surface is hidden in all
+clouds, and the test points are the vertices inside it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
@@ -16,105 +18,137 @@ from .. import simulate
 from ..estimators.base import GPA
 from ..gauge.rotations import motion_onto
 from ..typing import Array
-from .drawing import by_method
-from .scoring import COLUMNS, PAPER, Scores, add_errors, chosen, claims_of_ours, fitted, score, scored_table
-from .tables import Claim, Outcome, Picture, SetUp, Table, shown
+from . import scoring
+from .figures import CaptionedFigure, panel_per_method
+from .scoring import Scores, Settings, TuningPlan
+from .tables import ALL_METHODS, Claim, Outcome, Parameter, Table
 
-BANDWIDTH, SMOOTHING = 0.25, 0.1
-SETTINGS = {
-    "exact": (0.0, 0.0),
-    "1 mm noise": (0.0, 1.0),
-    "30 % hidden": (0.3, 0.0),
-    "both": (0.3, 1.0),
-}  # hidden, noise
+
+@dataclass(frozen=True)
+class Measurement:
+    """How a scene is observed."""
+
+    hidden: float  # share of the observations
+    noise: float  # mm
+
+    def __str__(self) -> str:
+        return f"{100 * self.hidden:g} %; {self.noise:g} mm"
+
+
+@dataclass(frozen=True)
+class Plan:
+    clouds: int
+    measurements: Mapping[str, Measurement]  # by scene; poses and extrapolation use the last
+    settings: Settings
+    tuning: TuningPlan
+
+
+MEASUREMENTS = {
+    "exact": Measurement(hidden=0.0, noise=0.0),
+    "1 mm noise": Measurement(hidden=0.0, noise=1.0),
+    "30 % hidden": Measurement(hidden=0.3, noise=0.0),
+    "both": Measurement(hidden=0.3, noise=1.0),
+}
+PAPER_SETTINGS = Settings(bandwidth=0.25, smoothing=0.1)
+FULL = Plan(clouds=60, measurements=MEASUREMENTS, settings=PAPER_SETTINGS, tuning=scoring.FULL_TUNING)
+QUICK = Plan(clouds=15, measurements=MEASUREMENTS, settings=PAPER_SETTINGS, tuning=scoring.QUICK_TUNING)
+
 BEND = {"arap": 25.0, "smooth": 12.0}  # mm: how far each of six handles is pulled; the root mean square displacement
-ENLARGED = 10  # times, deviations in the picture
-REGION = 35.0  # mm, radius of what is hidden in all clouds
+ENLARGEMENT = 10  # of the deviations in the figure
+REGION_RADIUS = 35.0  # mm, of the region that is hidden in all clouds
 
 
-def run(quick: bool, seed: int) -> Outcome:
-    clouds = 15 if quick else 60
+def run(plan: Plan, seed: int) -> Outcome:
     scores: dict[str, dict[str, Scores]] = {}
     notes = []
-    for name, (hidden, noise) in SETTINGS.items():
-        scene = _scene(clouds, seed, hidden, noise)
-        models = fitted(scene.points, BANDWIDTH, SMOOTHING, quick=quick)
+    for name, measurement in plan.measurements.items():
+        scene = _scene(plan.clouds, measurement, seed)
+        models = scoring.fit_methods(scene.points, plan.settings, plan.tuning)
         others = np.setdiff1d(np.arange(len(scene.vertices)), scene.landmarks)
-        scores[name] = {column: score(models[column], scene.surfaces[:, others], scene.template) for column in COLUMNS}
-        notes.append(chosen(models, name))
-    table = scored_table("liver", "disagreement on the surface", scores)
+        scores[name] = scoring.score_methods(models, scene.surfaces[:, others], scene.template)
+        notes.append(scoring.describe_tuned(models["tuned"], name))
+    table = scoring.score_table("liver", "disagreement on the surface", scores)
     poses = _pose_table(models, scene, name)
-    add_errors(poses, scores[name], " (mm)")
-    outside, drawn = _extrapolation(scene, quick)
+    scoring.add_error_rows(poses, scores[name], " (mm)")
+    extrapolation, extrapolation_figure = _extrapolation(scene, plan)
     return Outcome(
         "liver",
         "Liver",
-        f"{clouds} clouds of 201 landmarks on a surface of 2002 vertices, deformed ({deformation()}), seed {seed}; "
-        f"kernel ({BANDWIDTH}, {SMOOTHING}), thin-plate 5 x 5 x 5 (0.01). Test points are the vertices that are no "
-        "landmarks, without noise." + _without_igl(),
-        [table, outside, poses],
-        [*_claims(table), *claims_of_ours(table), *claims_of_ours(outside)],
+        _about(plan, seed),
+        [table, extrapolation, poses],
+        [*_claims(table), *scoring.own_claims(table), *scoring.own_claims(extrapolation)],
         {
-            "trajectories": Picture(
+            "trajectories": CaptionedFigure(
                 _trajectories(models, scene),
-                f"Where the sensor was, seen along z ({name}), deviations drawn {ENLARGED} times; and how far each "
-                "estimated position is from the true one.",
+                f"Sensor positions seen along z ({name}), with deviations enlarged {ENLARGEMENT} times; and the "
+                "distance of each estimated position from the true one.",
             ),
-            "extrapolation": drawn,
+            "extrapolation": extrapolation_figure,
         },
         notes,
-        [
-            SetUp("clouds", "60", str(clouds)),
-            SetUp("landmarks", "201", str(scene.points.shape[1])),
-            SetUp("vertices", "2002", str(len(scene.vertices))),
-            SetUp("hidden; noise", "30 %; 1 mm", f"{100 * hidden:g} %; {noise:g} mm"),
-            SetUp("thin-plate: control points; smoothing", "5 x 5 x 5; 0.01", _thin_plate(models)),
-            SetUp("kernel: bandwidth; smoothing", "0.25; 0.1", f"{BANDWIDTH}; {SMOOTHING}"),
-        ],
+        _parameters(plan, scene),
     )
 
 
-def _thin_plate(models: dict[str, GPA]) -> str:
-    settings = models["thin-plate"].get_params()
-    return f"{' x '.join([str(settings['control_points'])] * 3)}; {settings['smoothing']:g}"
+def _about(plan: Plan, seed: int) -> str:
+    deformation = available_deformation()
+    text = (
+        f"{plan.clouds} clouds of 201 landmarks on a surface of 2002 vertices, deformed ({deformation}), seed {seed}; "
+        f"kernel ({plan.settings.bandwidth}, {plan.settings.smoothing}), thin-plate 5 x 5 x 5 (0.01). Test points are "
+        "the vertices that are not landmarks, without noise."
+    )
+    if deformation == "smooth":
+        text += " libigl is not installed (the extra 'simulate'); therefore the bodies bend smoothly, which is easier."
+    return text
 
 
-def _scene(clouds: int, seed: int, hidden: float, noise: float) -> simulate.Simulation:
-    how = deformation()
-    return simulate.liver(clouds=clouds, bend=BEND[how], deformation=how, seed=seed, hidden=hidden, noise=noise)
+def _parameters(plan: Plan, scene: simulate.Simulation) -> list[Parameter]:
+    settings, measurement = plan.settings, list(plan.measurements.values())[-1]
+    thin_plate = f"{' x '.join(3 * [str(settings.control_points)])}; {settings.thin_plate_smoothing:g}"
+    return [
+        Parameter("clouds", "60", str(plan.clouds)),
+        Parameter("landmarks", "201", str(scene.points.shape[1])),
+        Parameter("vertices", "2002", str(len(scene.vertices))),
+        Parameter("hidden; noise", "30 %; 1 mm", str(measurement)),
+        Parameter("thin-plate: control points; smoothing", "5 x 5 x 5; 0.01", thin_plate),
+        Parameter("kernel: bandwidth; smoothing", "0.25; 0.1", settings.kernel),
+    ]
 
 
-def deformation() -> str:
-    """As rigid as possible where libigl is installed, smooth otherwise; the page says which."""
+def _scene(clouds: int, measurement: Measurement, seed: int) -> simulate.Simulation:
+    deformation = available_deformation()
+    return simulate.liver(
+        clouds=clouds,
+        bend=BEND[deformation],
+        deformation=deformation,
+        seed=seed,
+        hidden=measurement.hidden,
+        noise=measurement.noise,
+    )
+
+
+def available_deformation() -> str:
+    """Return "arap" (as rigid as possible) if libigl is installed, otherwise "smooth"; the page says which."""
     return "smooth" if find_spec("igl") is None else "arap"
 
 
-def _without_igl() -> str:
-    if deformation() == "arap":
-        return ""
-    return " libigl is not installed (the extra 'simulate'), so the bodies bend smoothly, which is easier for all."
-
-
-def _extrapolation(scene: simulate.Simulation, quick: bool) -> tuple[Table, Picture]:
-    """The last scene again with its tip hidden in all clouds, scored there."""
+def _extrapolation(scene: simulate.Simulation, plan: Plan) -> tuple[Table, CaptionedFigure]:
+    """Score the last scene around its tip, which is hidden in all clouds."""
     tip = scene.vertices[np.argmax(scene.vertices[:, 0])]
-    inside = np.linalg.norm(scene.vertices - tip, axis=1) < REGION
-    kept = ~inside[scene.landmarks]
-    models = fitted(scene.points[:, kept], BANDWIDTH, SMOOTHING, quick=quick)
-    truth = scene.template[kept]
-    scores = {column: score(models[column], scene.surfaces[:, inside], truth) for column in COLUMNS}
-    title = f"disagreement in a region of {REGION:g} mm that no cloud saw"
-    places = scene.vertices[inside][:, :2]
-    values = {column: scores[column].consistency for column in COLUMNS}
-    figure = by_method(places, values, "The region that no cloud saw, from above", "disagreement (mm)")
-    caption = f"Disagreement about {len(places)} vertices {title.removeprefix('disagreement ')}."
-    return scored_table("liver-extrapolation", title, {"both": scores}), Picture(figure, caption)
+    region = np.linalg.norm(scene.vertices - tip, axis=1) < REGION_RADIUS
+    _, scores = scoring.extrapolate(scene, region, plan.settings, plan.tuning)
+    where = f"in a region of {REGION_RADIUS:g} mm that no cloud saw"
+    positions = scene.vertices[region][:, :2]
+    values = {method: scores[method].consistency for method in ALL_METHODS}
+    figure = panel_per_method(positions, values, "The region that no cloud saw, from above", "disagreement (mm)")
+    table = scoring.score_table("liver-extrapolation", f"disagreement {where}", {"both": scores})
+    return table, CaptionedFigure(figure, f"Disagreement about {len(positions)} vertices {where}.")
 
 
 def _claims(table: Table) -> list[Claim]:
     mean = table.row("exact: mean")
     ordered = mean["kernel"] < mean["thin-plate"] < mean["affine"] < mean["rigid"]
-    found = ", ".join(f"{column} {shown(mean[column])}" for column in PAPER)
+    found = scoring.method_values(mean)
     return [
         Claim("paper: without noise, in the mean, kernel < thin-plate < affine < rigid", ordered, found),
         Claim("paper: kernel at most half of thin-plate", mean["kernel"] <= mean["thin-plate"] / 2, found),
@@ -125,17 +159,17 @@ def _claims(table: Table) -> list[Claim]:
 
 
 def aligned_poses(gpa: GPA, template: Array) -> tuple[Array, Array]:  # (m, 3) -> (n, 3, 3), (n, 3)
-    """Estimated poses after the rigid motion that brings the map onto the true template."""
+    """Return the estimated poses after the rigid motion that brings the map onto the true template."""
     known = np.isfinite(gpa.map_).all(axis=1)
-    turn, shift = motion_onto(gpa.map_[known], template[known])
-    return turn @ gpa.rotations_, gpa.translations_ @ turn.T + shift
+    rotation, translation = motion_onto(gpa.map_[known], template[known])
+    return rotation @ gpa.rotations_, gpa.translations_ @ rotation.T + translation
 
 
-def _pose_table(models: dict[str, GPA], scene: simulate.Simulation, setting: str) -> Table:
-    table = Table("liver-poses", f"errors of the poses, {setting}, root mean square", "mm, degrees", COLUMNS)
+def _pose_table(models: dict[str, GPA], scene: simulate.Simulation, name: str) -> Table:
+    table = Table("liver-poses", f"errors of the poses, {name}, root mean square", "mm, degrees", ALL_METHODS)
     positions, angles = [], []
-    for column in COLUMNS:
-        rotations, translations = aligned_poses(models[column], scene.template)
+    for method in ALL_METHODS:
+        rotations, translations = aligned_poses(models[method], scene.template)
         positions.append(np.sqrt(np.mean(np.sum((translations - scene.translations) ** 2, axis=1))))
         cosine = (np.einsum("nij,nij->n", rotations, scene.rotations) - 1) / 2
         angles.append(np.degrees(np.sqrt(np.mean(np.arccos(np.clip(cosine, -1, 1)) ** 2))))
@@ -145,21 +179,24 @@ def _pose_table(models: dict[str, GPA], scene: simulate.Simulation, setting: str
 
 
 def _trajectories(models: dict[str, GPA], scene: simulate.Simulation) -> Figure:
-    """A panel of the path for each method, and one of the errors of all."""
+    """Draw the path in one panel per method, and the position errors of all methods below."""
     figure = Figure(figsize=(12, 11), layout="constrained")
     grid = figure.add_gridspec(3, 3, height_ratios=(1, 1, 0.7))
     below = figure.add_subplot(grid[2, :])
     true = scene.translations
-    for i, column in enumerate(COLUMNS):
-        off = aligned_poses(models[column], scene.template)[1] - true
+    for i, method in enumerate(ALL_METHODS):
+        deviations = aligned_poses(models[method], scene.template)[1] - true
         axes = figure.add_subplot(grid[i // 3, i % 3])
-        circle = np.vstack([true, true[:1]])
-        (line,) = axes.plot(*circle[:, :2].T, "-", color="0.7", linewidth=3)
-        (dots,) = axes.plot(*(true + ENLARGED * off)[:, :2].T, "o-", color="tab:blue", markersize=3, linewidth=1)
+        closed = np.vstack([true, true[:1]])
+        enlarged = true + ENLARGEMENT * deviations
+        (line,) = axes.plot(*closed[:, :2].T, "-", color="0.7", linewidth=3)
+        (dots,) = axes.plot(*enlarged[:, :2].T, "o-", color="tab:blue", markersize=3, linewidth=1)
         axes.plot(*scene.template[:, :2].T, ".", color="0.8", markersize=2)
-        axes.set(title=column, aspect="equal", xlabel="x (mm)", ylabel="y (mm)")
-        below.plot(np.arange(1, len(off) + 1), np.linalg.norm(off, axis=1), ".-", label=column, linewidth=1)
-    below.set(xlabel="cloud", ylabel="error of position (mm)", ylim=(0, None))
+        axes.set(title=method, aspect="equal", xlabel="x (mm)", ylabel="y (mm)")
+        errors = np.linalg.norm(deviations, axis=1)
+        below.plot(np.arange(1, len(errors) + 1), errors, ".-", label=method, linewidth=1)
+    below.set(xlabel="cloud", ylabel="position error (mm)", ylim=(0, None))
     below.legend(ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
-    figure.legend([line, dots], ["true", f"estimated, deviations x {ENLARGED}"], loc="outside upper center", ncols=2)
+    labels = ["true", f"estimated, deviations x {ENLARGEMENT}"]
+    figure.legend([line, dots], labels, loc="outside upper center", ncols=2)
     return figure

@@ -1,7 +1,7 @@
-"""The same methods on data that a user has: the authors' published files, real faces, or any others.
+"""The same methods on the data of a folder: the authors' published files, real faces, or any others.
 
-Points to test on come with the data, or are what is not made a landmark of dense clouds; where there are none,
-landmarks are left out in folds.  There is no truth here.
+Test points come with the data, or are the points of dense clouds that are not made landmarks.  If there are none,
+landmarks are left out in folds.  The true map is not known here.
 """
 
 from __future__ import annotations
@@ -15,125 +15,128 @@ from ..errors import FormatError, KernelGPAError
 from ..observations.sampling import farthest_points
 from ..trust import selection
 from ..typing import Array
-from . import ct
-from .layouts import KNOWN, Data, Folder, data_in, seen_by
-from .scoring import COLUMNS, FOLDS, add_errors, chosen, claims_of_ours, each_table, fitted, quiet, score, scored_table
-from .tables import Outcome, Table
+from . import ct, face, liver, scoring
+from .data_folder import PUBLISHED, DataFolder, DataSet, read_data_folder, view_counts
+from .scoring import Settings, TuningPlan
+from .tables import ALL_METHODS, Outcome, Table
 
 LANDMARKS = 326  # of surfaces and dense clouds
-DENSE = 1000  # points, above which a cloud that is seen everywhere is thinned
-CATEGORY = 10  # landmarks at least of each cloud, for each number of clouds that see them
-SETTINGS = {"face": (0.25, 0.2), "liver": (0.25, 0.1)}
-OTHERWISE = (0.25, 0.2)
-THIN_PLATE = {2: 10.0, 3: 0.01}  # the authors' smoothing by dimension
-PUBLISHED = "the authors' data are published as " + "; ".join(f"{one.file} ({one.archive})" for one in KNOWN)
+DENSE_CLOUD = 1000  # points, above which only some points of complete clouds are made landmarks
+MIN_CATEGORY = 10  # landmarks of each cloud in each category
+SETTINGS = {"face": face.PAPER_SETTINGS, "liver": liver.PAPER_SETTINGS}  # if the name contains the word
+OTHER_SETTINGS = face.PAPER_SETTINGS
+THIN_PLATE_SMOOTHING = {2: 10.0, 3: 0.01}  # of the authors, by dimension
+FILE_UNIT = "units of the file"
+WHERE_PUBLISHED = "the authors' data are published as " + "; ".join(f"{one.file} ({one.archive})" for one in PUBLISHED)
 
 
-def found_in(folder: Path) -> Folder:
-    """The data of a folder; an error where there are none."""
+def require_data(folder: Path) -> DataFolder:
+    """Return the data sets of a folder; raise if there are none."""
     if not folder.is_dir():
-        raise FormatError(folder, None, "there is no such folder", PUBLISHED)
-    found = data_in(folder)
+        raise FormatError(folder, None, "there is no such folder", WHERE_PUBLISHED)
+    found = read_data_folder(folder)
     if not found.data:
-        raise FormatError(folder, None, "no file in it holds two clouds or more", PUBLISHED)
+        raise FormatError(folder, None, "no file in it holds two clouds or more", WHERE_PUBLISHED)
     return found
 
 
-def run(found: Folder) -> list[Outcome]:
-    """One outcome a data set."""
-    outcomes = [attempted(one) for one in with_progress(found.data, "data sets", len(found.data))]
-    return [*outcomes, _not_here(found)]
+def run(found: DataFolder, tuning: TuningPlan = scoring.FULL_TUNING) -> list[Outcome]:
+    """Return one outcome per data set, and one that lists what is missing."""
+    data = with_progress(found.data, "data sets", len(found.data))
+    return [*(_outcome_or_error(one, tuning) for one in data), _missing(found)]
 
 
-def _not_here(found: Folder) -> Outcome:
-    """What was not read, and what of the authors' data is not in the folder."""
-    lines = [f"not read: {line}" for line in found.unread]
-    lines += [f"not here: {one.file} ({one.title}: {one.archive})" for one in found.missing()]
+def _missing(found: DataFolder) -> Outcome:
+    """List the files that could not be read, and the authors' data sets that are not in the folder."""
+    notes = [f"not read: {line}" for line in found.unread]
+    notes += [f"not here: {one.file} ({one.title}: {one.archive})" for one in found.missing()]
     about = "Files that hold no clouds, and published data that are not in the folder."
-    return Outcome("data", "Your data: what was not read", about, [], [], {}, lines)
+    return Outcome("data", "Your data: files that were not read", about, [], [], {}, notes)
 
 
-def attempted(data: Data) -> Outcome:
-    """Data on which the methods fail leave a note, not an end of everything."""
+def _outcome_or_error(data: DataSet, tuning: TuningPlan) -> Outcome:
+    """Report data that the methods cannot register, and continue with the other data sets."""
     try:
-        return of_data(data)
-    except KernelGPAError as problem:
-        return Outcome(data.name, f"Your data: {data.name}", f"Not registered: {problem}", [], [], {})
+        return outcome_of(data, tuning)
+    except KernelGPAError as error:
+        return Outcome(data.name, f"Your data: {data.name}", f"Not registered: {error}", [], [], {})
 
 
-def of_data(data: Data) -> Outcome:
+def outcome_of(data: DataSet, tuning: TuningPlan = scoring.FULL_TUNING) -> Outcome:
     if data.surfaces and data.test is not None:
-        return _of_surfaces(data.name, data.test)
+        return _on_surfaces(data.name, data.test, tuning)
     if data.test is not None:
-        return _of_tests(data.name, data.points, data.test)
-    seen_in = seen_by(data.points)
-    if len(seen_in) > DENSE and (seen_in == len(data.points)).all():
-        return _of_surfaces(data.name, data.points)
+        return _on_test_points(data.name, data.points, data.test, tuning)
+    seen_in = view_counts(data.points)
+    if len(seen_in) > DENSE_CLOUD and (seen_in == len(data.points)).all():
+        return _on_surfaces(data.name, data.points, tuning)
     if _has_categories(data.points):
-        return _of_categories(data.name, data.points)
-    return _of_landmarks(data.name, data.points)
+        return _on_categories(data.name, data.points, tuning)
+    return _on_left_out_landmarks(data.name, data.points, tuning)
 
 
 def _has_categories(points: Array) -> bool:
-    """Whether landmarks that so many clouds see are enough in every cloud to register it, for every such number."""
-    seen, seen_in = ~np.isnan(points[:, :, 0]), seen_by(points)
+    """Return whether each category (landmarks with the same number of views) is large enough to register all clouds."""
+    seen, seen_in = ~np.isnan(points[:, :, 0]), view_counts(points)
     counts = set(seen_in.tolist())
     return (
         len(counts) > 1
         and min(counts) >= 3
-        and all(seen[:, seen_in == c].sum(axis=1).min() >= CATEGORY for c in counts)
+        and all(seen[:, seen_in == c].sum(axis=1).min() >= MIN_CATEGORY for c in counts)
     )
 
 
-def _settings(name: str, dimension: int) -> tuple[float, float, float]:
-    known = next((pair for part, pair in SETTINGS.items() if part in name.lower()), OTHERWISE)
-    return (*known, THIN_PLATE[dimension])
+def _settings(name: str, dimension: int) -> Settings:
+    known = next((settings for word, settings in SETTINGS.items() if word in name.lower()), OTHER_SETTINGS)
+    return Settings(known.bandwidth, known.smoothing, THIN_PLATE_SMOOTHING[dimension])
 
 
-def _of_surfaces(name: str, surfaces: Array) -> Outcome:
-    """Some vertices are landmarks and all are test points."""
+def _on_surfaces(name: str, surfaces: Array, tuning: TuningPlan) -> Outcome:
+    """Register some vertices as landmarks, and test on all."""
     landmarks = farthest_points(surfaces[0], LANDMARKS)
-    models = fitted(surfaces[:, landmarks], *_settings(name, surfaces.shape[2]))
-    names = [f"surface {t + 1}" for t in range(len(surfaces))]
+    models = scoring.fit_methods(surfaces[:, landmarks], _settings(name, surfaces.shape[2]), tuning)
+    labels = [f"surface {t + 1}" for t in range(len(surfaces))]
     title = "distance of each surface from the mean map"
-    each = each_table(f"{name}-each", title, names, models, surfaces, "units of the file")
-    scores = {column: score(models[column], surfaces) for column in COLUMNS}
-    add_errors(each, scores)
-    table = scored_table(name, "disagreement on all vertices", {"all": scores}, "units of the file")
+    distances = scoring.distance_table(f"{name}-each", title, labels, models, surfaces, FILE_UNIT)
+    scores = scoring.score_methods(models, surfaces)
+    scoring.add_error_rows(distances, scores)
+    table = scoring.score_table(name, "disagreement on all vertices", {"all": scores}, FILE_UNIT)
     about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(landmarks)} of them landmarks."
-    return Outcome(name, f"Your data: {name}", about, [each, table], claims_of_ours(table), {}, [chosen(models, "all")])
+    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    return Outcome(name, f"Your data: {name}", about, [distances, table], scoring.own_claims(table), {}, notes)
 
 
-def _of_tests(name: str, points: Array, test: Array) -> Outcome:
-    models = fitted(points, *_settings(name, points.shape[2]))
-    scores = {column: score(models[column], test) for column in COLUMNS}
-    table = scored_table(name, "disagreement on the test points", {"all": scores}, "units of the file")
+def _on_test_points(name: str, points: Array, test: Array, tuning: TuningPlan) -> Outcome:
+    models = scoring.fit_methods(points, _settings(name, points.shape[2]), tuning)
+    table = scoring.score_table(
+        name, "disagreement on the test points", {"all": scoring.score_methods(models, test)}, FILE_UNIT
+    )
     about = f"{len(points)} clouds of {points.shape[1]} landmarks and {test.shape[1]} test points."
-    return Outcome(name, f"Your data: {name}", about, [table], claims_of_ours(table), {}, [chosen(models, "all")])
+    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    return Outcome(name, f"Your data: {name}", about, [table], scoring.own_claims(table), {}, notes)
 
 
-def _of_categories(name: str, points: Array) -> Outcome:
-    """As in the experiment on CT: landmarks that so many clouds see, the others as test points."""
-    found = ct.by_category(points, seen_by(points), points)
-    scores = {f"seen in {count}": one for count, (one, _) in found.items()}
-    title = "disagreement on the landmarks of the other categories"
-    table = scored_table(name, title, scores, "units of the file")
+def _on_categories(name: str, points: Array, tuning: TuningPlan) -> Outcome:
+    """Register each category and test on the others, as in the experiment on CT."""
+    categories = ct.fit_categories(points, view_counts(points), points, ct.PAPER_SETTINGS, tuning)
+    scores = {f"seen in {count}": of_category for count, (_, of_category) in categories.items()}
+    table = scoring.score_table(name, "disagreement on the landmarks of the other categories", scores, FILE_UNIT)
     about = f"{len(points)} clouds of {points.shape[1]} landmarks, by the number of clouds that see them."
-    notes = [chosen(models, f"seen in {count}") for count, (_, models) in found.items()]
-    return Outcome(name, f"Your data: {name}", about, [table], [*ct.claims(table), *claims_of_ours(table)], {}, notes)
+    notes = [scoring.describe_tuned(models["tuned"], f"seen in {count}") for count, (models, _) in categories.items()]
+    return Outcome(
+        name, f"Your data: {name}", about, [table], [*ct.claims(table), *scoring.own_claims(table)], {}, notes
+    )
 
 
-def _of_landmarks(name: str, points: Array) -> Outcome:
-    models = fitted(points, *_settings(name, points.shape[2]))
-    folds = min(FOLDS, points.shape[1])
-    table = Table(name, f"landmarks left out, {folds} folds", "units of the file", COLUMNS)
-    left_out, errors = [], []
-    for column in COLUMNS:
-        with quiet():
-            found = selection.cross_validate(models[column], points, folds=folds)
-        left_out.append(float(np.nanmedian(np.linalg.norm(found.residuals, axis=2))))
-        errors.append(found.cve)
-    table.add("sensor error, median", left_out)
-    table.add("the paper's cross-validation error", errors)
+def _on_left_out_landmarks(name: str, points: Array, tuning: TuningPlan) -> Outcome:
+    models = scoring.fit_methods(points, _settings(name, points.shape[2]), tuning)
+    folds = min(tuning.folds, points.shape[1])
+    table = Table(name, f"landmarks left out, {folds} folds", FILE_UNIT, ALL_METHODS)
+    with scoring.without_warnings():
+        validations = [selection.cross_validate(models[method], points, folds=folds) for method in ALL_METHODS]
+    medians = [float(np.nanmedian(np.linalg.norm(one.residuals, axis=2))) for one in validations]
+    table.add("sensor error, median", medians)
+    table.add("the paper's cross-validation error", [one.cve for one in validations])
     about = f"{points.shape[0]} clouds of {points.shape[1]} landmarks in {points.shape[2]}D."
-    return Outcome(name, f"Your data: {name}", about, [table], claims_of_ours(table), {}, [chosen(models, "all")])
+    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    return Outcome(name, f"Your data: {name}", about, [table], scoring.own_claims(table), {}, notes)

@@ -1,13 +1,16 @@
-"""Global scales against pairwise ones as correspondences go missing.
+"""Global scales against pairwise scales as observations are removed.
 
 155 landmarks in 8 views of a bending sheet; of the 1240 observations some are removed at random.  Each method is fitted
-with the scales refined globally and with the pairwise method of 2022, and scored by the cross-validation error, leaving
-out groups of landmarks and single ones.  The two differ by the lengths of the map's axes and by nothing else: their
-sensor-frame errors are equal, and what tells them apart is how near the map is to the flat sheet.  The pairwise method
-here heeds who saw what; the published program adds the translation at unseen points too.
+with globally refined scales and with the pairwise scales of 2022, and scored by the cross-validation error, leaving out
+groups of landmarks and single landmarks.  The two differ only in the lengths of the map's axes: their sensor-frame
+errors are equal, and the distance of the map from the flat sheet tells them apart.  The pairwise method here accounts
+for visibility; the published program adds the translation at unseen points too.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -22,19 +25,30 @@ from ..estimators.models import TPSGPA, AffineGPA, KernelGPA
 from ..trust import selection
 from ..trust.metrics import map_error
 from ..typing import Array
-from .scoring import chosen, claims_of_ours, quiet, tuned
-from .tables import Claim, Outcome, Picture, SetUp, Table, shown
+from .figures import CaptionedFigure
+from .scoring import FULL_TUNING, QUICK_TUNING, TuningPlan, describe_tuned, fit_tuned, own_claims, without_warnings
+from .tables import Claim, Outcome, Parameter, Table, formatted
 
-NOISE = 1.0  # mm
-HEEDED = "the pairwise method here heeds who saw what, which the published program does not; the two then differ by"
-READINGS = ("cross-validation error", "sensor error, median", "map error")
-HOW = ("refined", "pairwise")
-LEAST = 3  # views of a landmark that are never removed
-CONTROL_POINTS = (3, 5, 7)  # an axis
-FULL = tuple(range(50, 601, 50))
-QUICK = (300, 600)
+
+@dataclass(frozen=True)
+class Plan:
+    removals: tuple[int, ...]  # how many observations are removed
+    trials: int  # per number of removed observations
+    folds: Mapping[str, int | str]  # of the cross-validation, by the name that tables and figures show
+    noise: float  # mm
+    tuning: TuningPlan
+
+
 FOLDS: dict[str, int | str] = {"20 folds": 20, "leave one out": "leave-one-out"}
-MANY = 0.3  # of the observations removed, from which on the refined method should win
+FULL = Plan(removals=tuple(range(50, 601, 50)), trials=20, folds=FOLDS, noise=1.0, tuning=FULL_TUNING)
+QUICK = Plan(removals=(300, 600), trials=2, folds=FOLDS, noise=1.0, tuning=QUICK_TUNING)
+
+ERRORS = ("cross-validation error", "sensor error, median", "map error")
+COMPARED_SCALES = ("refined", "pairwise")
+CONTROL_POINTS = (3, 5, 7)  # per axis
+MIN_VIEWS = 3  # of a landmark, which are never removed
+MANY_REMOVED = 0.3  # of the observations, from which on the refined scales should be better
+REASON = "the pairwise method here accounts for visibility, as the published program does not; the two then differ by"
 
 
 def models(scale_method: str) -> dict[str, DeformableGPA]:
@@ -49,131 +63,131 @@ def models(scale_method: str) -> dict[str, DeformableGPA]:
     }
 
 
-def run(quick: bool, seed: int) -> Outcome:
-    steps, trials = (QUICK, 2) if quick else (FULL, 20)
-    scene = simulate.sheet(noise=NOISE, seed=seed)
-    with quiet():
-        best = {step: clone(tuned(_thinned(scene.points, step, 0, seed), quick)) for step in steps}
-    errors = {way: _errors(scene, best, trials, way, seed) for way in FOLDS}
-    tables = [_table(way, steps, found) for way, found in errors.items()]
-    count = scene.points.shape[0] * scene.points.shape[1]
+def run(plan: Plan, seed: int) -> Outcome:
+    scene = simulate.sheet(noise=plan.noise, seed=seed)
+    views, landmarks = scene.points.shape[:2]
+    with without_warnings():
+        tuned = {count: clone(fit_tuned(_thinned(scene, count, 0, seed), plan.tuning)) for count in plan.removals}
+    errors = {name: _median_errors(scene, tuned, plan, name, seed) for name in plan.folds}
+    tables = [_table(name, plan.removals, found) for name, found in errors.items()]
+    caption = "Cross-validation error and map error as observations are removed."
     return Outcome(
         "scales",
         "Scales",
-        f"{scene.points.shape[0]} views of {scene.points.shape[1]} landmarks of a bending sheet, {NOISE:g} mm noise, "
-        f"seed {seed}; median over {trials} trials. The map error is taken from the flat sheet. The pairwise method "
-        "heeds who saw what, which the published program does not.",
+        f"{views} views of {landmarks} landmarks of a bending sheet, {plan.noise:g} mm noise, seed {seed}; median over "
+        f"{plan.trials} trials. The map error is the distance from the flat sheet. The pairwise method accounts for "
+        "visibility, as the published program does not.",
         tables,
-        [claim for table in tables for claim in [*_claims(table, count), *claims_of_ours(table)]],
-        {
-            "removed": Picture(
-                _figure(errors, steps), "Cross-validation error and map error as observations go missing."
-            )
-        },
-        [chosen({"tuned": model}, f"{step} removed") for step, model in best.items()],
+        [claim for table in tables for claim in [*_claims(table, views * landmarks), *own_claims(table)]],
+        {"removed": CaptionedFigure(_figure(errors, plan.removals), caption)},
+        [describe_tuned(model, f"{count} removed") for count, model in tuned.items()],
         [
-            SetUp("views; landmarks", "8; 155", f"{scene.points.shape[0]}; {scene.points.shape[1]}"),
-            SetUp("observations removed", "50 to 600 of 1240", f"{steps[0]} to {steps[-1]} of {count}"),
-            SetUp("trials", "20", str(trials)),
-            SetUp("thin-plate: control points an axis", "3, 5, 7", ", ".join(str(one) for one in CONTROL_POINTS)),
-            SetUp("left out", "20 folds, leave one out", ", ".join(FOLDS)),
+            Parameter("views; landmarks", "8; 155", f"{views}; {landmarks}"),
+            Parameter(
+                "observations removed",
+                "50 to 600 of 1240",
+                f"{plan.removals[0]} to {plan.removals[-1]} of {views * landmarks}",
+            ),
+            Parameter("trials", "20", str(plan.trials)),
+            Parameter("thin-plate: control points per axis", "3, 5, 7", ", ".join(map(str, CONTROL_POINTS))),
+            Parameter("left out", "20 folds, leave one out", ", ".join(plan.folds)),
         ],
     )
 
 
-Errors = dict[str, Array]  # of a column (steps, readings)
+Errors = dict[str, Array]  # by column: (numbers of removed observations, kinds of error)
 
 
-def _errors(scene: simulate.Simulation, best: dict[int, DeformableGPA], trials: int, way: str, seed: int) -> Errors:
-    """The medians over the trials.  A trial in which one method fails is left out of all, so that they stay equal."""
-    tasks = [(step, trial) for step in best for trial in range(trials)]
-    delayed_trials = (delayed(_trial)(scene, step, trial, best[step], FOLDS[way], seed) for step, trial in tasks)
-    results = list(
-        with_progress(Parallel(n_jobs=-1, return_as="generator")(delayed_trials), f"scales, {way}", len(tasks))
-    )
+def _median_errors(
+    scene: simulate.Simulation, tuned: Mapping[int, DeformableGPA], plan: Plan, name: str, seed: int
+) -> Errors:
+    """Return the medians over the trials, without the trials in which a method fails, so that all stay comparable."""
+    tasks = [(count, trial) for count in tuned for trial in range(plan.trials)]
+    calls = (delayed(_trial)(scene, count, trial, tuned[count], plan.folds[name], seed) for count, trial in tasks)
+    results = list(with_progress(Parallel(n_jobs=-1, return_as="generator")(calls), f"scales, {name}", len(tasks)))
     columns = list(results[0])
-    values = np.array([[one[column] for column in columns] for one in results])
+    values = np.array([[errors[column] for column in columns] for errors in results])
     values[np.isnan(values).any(axis=(1, 2))] = np.nan
-    medians = np.nanmedian(values.reshape(len(best), trials, len(columns), len(READINGS)), axis=1)
+    medians = np.nanmedian(values.reshape(len(tuned), plan.trials, len(columns), len(ERRORS)), axis=1)
     return {column: medians[:, i] for i, column in enumerate(columns)}
 
 
-def _thinned(points: Array, step: int, trial: int, seed: int) -> Array:
-    return removed(points, step, np.random.default_rng([seed, step, trial]))
-
-
 def _trial(
-    scene: simulate.Simulation, step: int, trial: int, best: DeformableGPA, folds: int | str, seed: int
+    scene: simulate.Simulation, count: int, trial: int, tuned: DeformableGPA, folds: int | str, seed: int
 ) -> dict[str, list[float]]:
-    """Every method with either kind of scales, and this project's two, on one and the same thinned data."""
-    thinned = _thinned(scene.points, step, trial, seed)
-    columns = {f"{name}, {how}": model for how in HOW for name, model in models(how).items()}
-    columns |= {"default": KernelGPA(), "tuned": best}
-    return {column: _readings(model, thinned, scene.template, folds) for column, model in columns.items()}
+    """Return the errors of each method with both kinds of scales, and of this project's two, on the same data."""
+    thinned = _thinned(scene, count, trial, seed)
+    columns = {f"{name}, {method}": model for method in COMPARED_SCALES for name, model in models(method).items()}
+    columns |= {"default": KernelGPA(), "tuned": tuned}
+    return {column: _errors_of(model, thinned, scene.template, folds) for column, model in columns.items()}
 
 
-def _readings(model: DeformableGPA, points: Array, truth: Array, folds: int | str) -> list[float]:
+def _errors_of(model: DeformableGPA, points: Array, truth: Array, folds: int | str) -> list[float]:
     try:
-        with quiet():
-            found = selection.cross_validate(model, points, folds=folds)
-            error = map_error(found.fitted.map_, truth)
-    except KernelGPAError:  # what is left of a fold may not determine a warp
-        return [np.nan] * len(READINGS)
-    return [found.cve, float(np.nanmedian(np.linalg.norm(found.residuals, axis=2))), error]
+        with without_warnings():
+            validation = selection.cross_validate(model, points, folds=folds)
+            error = map_error(validation.fitted.map_, truth)
+    except KernelGPAError:  # the observations of a fold may be too few to determine a warp
+        return [np.nan] * len(ERRORS)
+    return [validation.cve, float(np.nanmedian(np.linalg.norm(validation.residuals, axis=2))), error]
 
 
-def removed(points: Array, count: int, rng: np.random.Generator) -> Array:
-    """Points without ``count`` observations at random; every landmark keeps a few views."""
+def _thinned(scene: simulate.Simulation, count: int, trial: int, seed: int) -> Array:
+    return without_observations(scene.points, count, np.random.default_rng([seed, count, trial]))
+
+
+def without_observations(points: Array, count: int, rng: np.random.Generator) -> Array:  # (n, m, d)
+    """Return the points without ``count`` random observations; each landmark keeps at least ``MIN_VIEWS`` views."""
     thinned, order = points.copy(), rng.permutation(points.shape[0] * points.shape[1])
     views = np.sum(~np.isnan(points[:, :, 0]), axis=0)
     for flat in order:
         t, j = divmod(int(flat), points.shape[1])
-        if count and views[j] > LEAST:
+        if count and views[j] > MIN_VIEWS:
             thinned[t, j] = np.nan
             views[j] -= 1
             count -= 1
     return thinned
 
 
-def _table(way: str, steps: tuple[int, ...], errors: Errors) -> Table:
-    table = Table(f"scales-{way.replace(' ', '-')}", f"as observations go missing, {way}", "mm", tuple(errors))
-    for i, step in enumerate(steps):
-        for k, reading in enumerate(READINGS):
-            table.add(f"{step} removed: {reading}", [values[i, k] for values in errors.values()])
+def _table(name: str, removals: tuple[int, ...], errors: Errors) -> Table:
+    table = Table(f"scales-{name.replace(' ', '-')}", f"as observations go missing, {name}", "mm", tuple(errors))
+    for i, count in enumerate(removals):
+        for k, error in enumerate(ERRORS):
+            table.add(f"{count} removed: {error}", [values[i, k] for values in errors.values()])
     return table
 
 
 def _claims(table: Table, observations: int) -> list[Claim]:
     claims = []
     for name in models("refined"):
-        for reading in ("cross-validation error", "map error"):
+        for error in ("cross-validation error", "map error"):
             late = [
                 (row[f"{name}, refined"], row[f"{name}, pairwise"])
                 for label, row in ((label, table.row(label)) for label, _ in table.rows)
-                if label.endswith(reading) and int(label.split()[0]) >= MANY * observations
+                if label.endswith(error) and int(label.split()[0]) >= MANY_REMOVED * observations
             ]
-            whose = "paper" if reading == READINGS[0] else "here"
-            found = "; ".join(f"{shown(refined)} against {shown(pairwise)}" for refined, pairwise in late)
-            apart = max(abs(refined / pairwise - 1) for refined, pairwise in late)
-            text = f"{whose}: {table.name}, {name}, {reading}: refined beats pairwise from {MANY:.0%} removed on"
+            source = "paper" if error == ERRORS[0] else "here"
+            found = "; ".join(f"{formatted(refined)} against {formatted(pairwise)}" for refined, pairwise in late)
+            difference = max(abs(refined / pairwise - 1) for refined, pairwise in late)
+            text = f"{source}: {table.name}, {name}, {error}: refined beats pairwise from {MANY_REMOVED:.0%} removed on"
             holds = all(refined < pairwise for refined, pairwise in late)
-            claims.append(Claim(text, holds, found, f"{HEEDED} {apart:.1%} at most"))
+            claims.append(Claim(text, holds, found, f"{REASON} {difference:.1%} at most"))
     return claims
 
 
-def _figure(errors: dict[str, Errors], steps: tuple[int, ...]) -> Figure:
-    """A row a kind of error, a panel a method."""
+def _figure(errors: dict[str, Errors], removals: tuple[int, ...]) -> Figure:
+    """Draw one row per kind of error and one panel per method."""
     names = list(models("refined"))
-    rows = [(f"error, {way} (mm)", found, 0) for way, found in errors.items()]
-    rows.append(("map error (mm)", next(iter(errors.values())), READINGS.index("map error")))
+    rows = [(f"error, {name} (mm)", found, 0) for name, found in errors.items()]
+    rows.append(("map error (mm)", next(iter(errors.values())), ERRORS.index("map error")))
     figure = Figure(figsize=(13, 8.5), layout="constrained")
     panels = figure.subplots(len(rows), len(names), sharex=True, sharey="row", squeeze=False)
     style = {"refined": ("o-", "tab:blue", 4), "pairwise": ("s--", "tab:orange", 8)}
     for row, (label, found, k) in zip(panels, rows, strict=True):
         for axes, name in zip(row, names, strict=True):
-            for how, (line, colour, size) in style.items():
-                values = found[f"{name}, {how}"][:, k]
-                axes.plot(steps, values, line, color=colour, markerfacecolor="none", markersize=size, label=how)
+            for method, (line, colour, size) in style.items():
+                values = found[f"{name}, {method}"][:, k]
+                axes.plot(removals, values, line, color=colour, markerfacecolor="none", markersize=size, label=method)
         row[0].set_ylabel(label)
         row[0].set_ylim(0, 1.1 * max(float(np.nanmax(values[:, k])) for values in found.values()))
     for axes, name in zip(panels[0], names, strict=True):

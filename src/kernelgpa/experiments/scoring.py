@@ -1,7 +1,8 @@
-"""The six columns of every table, their scores, and what this project says of its own two.
+"""The six methods of every table, their scores on test points, and the claims about this project's own two methods.
 
-The first four columns are the methods of the paper, in the paper's form (``modes="paper"``); the last two are this
-project's: its default, the faithful map with the same settings; and what its tuning chooses, robust where that helps.
+The first four columns are the methods of the paper in the paper's form (``modes="paper"``).  The last two are this
+project's: "default" is the faithful map with the same settings; "tuned" is the family and the settings with the least
+cross-validation error, with robust weights if they lower it.
 """
 
 from __future__ import annotations
@@ -13,185 +14,265 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import simulate
 from ..errors import KernelGPAWarning
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
 from ..trust import metrics, selection
-from ..typing import Array
-from .tables import Claim, Table, shown
+from ..typing import Array, BoolArray
+from .tables import ALL_METHODS, OWN_METHODS, PAPER_METHODS, Claim, Table, formatted
 
-PAPER = ("rigid", "affine", "thin-plate", "kernel")
-OURS = ("default", "tuned")
-COLUMNS = (*PAPER, *OURS)
-GRID = {"bandwidth": [0.15, 0.25, 0.5, 1.0, 2.0], "smoothing": [1e-3, 1e-2, 1e-1, 1.0]}
-THIN_PLATE = {"smoothing": [1e-2, 1.0, 1e2]}  # of bodies of 200 mm
-QUICK_GRID = {"bandwidth": [0.25, 0.5, 1.0], "smoothing": [1e-2, 1e-1]}
-ROBUST = "geman-mcclure"
-FOLDS, QUICK_FOLDS = 10, 5
+ROBUST_LOSS = "geman-mcclure"
+TRIMMED_SHARE = 10  # one residual of so many is left out of the error that compares tuned models
+CLOSE_RATIO = 1.05  # ratio up to which two errors count as close
+FOLD_COUNT = "points at folds (count)"
 
 
 @dataclass(frozen=True)
-class Scores:
-    """How a fitted registration does on test points."""
+class Settings:
+    """The settings that the paper states for its methods in one experiment."""
 
-    consistency: Array  # (k,)
-    sensor: Array  # (k,)
-    map_error: float  # NaN where the truth is not known
-    folded: int  # test points, of all clouds, at which the warp turns space inside out
+    bandwidth: float
+    smoothing: float
+    thin_plate_smoothing: float = 0.01
+    control_points: int = 5  # per axis
+
+    @property
+    def kernel(self) -> str:
+        return f"{self.bandwidth}; {self.smoothing}"
 
 
-def methods(bandwidth: float, smoothing: float, thin_plate: float = 0.01) -> dict[str, GPA]:
-    """The five methods whose settings are given; the tuned one is found from the data."""
+@dataclass(frozen=True)
+class TuningPlan:
+    """The settings among which the method "tuned" is chosen, and the folds of the cross-validation that chooses."""
+
+    kernel: Mapping[str, Sequence[float]]
+    thin_plate: Mapping[str, Sequence[float]]
+    folds: int
+    rounds: int  # refinements of the grid around its best setting
+
+
+THIN_PLATE_GRID = {"smoothing": [1e-2, 1.0, 1e2]}  # for bodies of 200 mm
+FULL_TUNING = TuningPlan(
+    kernel={"bandwidth": [0.15, 0.25, 0.5, 1.0, 2.0], "smoothing": [1e-3, 1e-2, 1e-1, 1.0]},
+    thin_plate=THIN_PLATE_GRID,
+    folds=10,
+    rounds=1,
+)
+QUICK_TUNING = TuningPlan(
+    kernel={"bandwidth": [0.25, 0.5, 1.0], "smoothing": [1e-2, 1e-1]},
+    thin_plate=THIN_PLATE_GRID,
+    folds=5,
+    rounds=0,
+)
+
+
+# -- the six methods --
+
+
+def fit_methods(points: Array, settings: Settings, tuning: TuningPlan) -> dict[str, GPA]:  # (n, m, d)
+    """Return all six methods, fitted."""
+    with without_warnings():
+        models = {name: model.fit(points) for name, model in _with_given_settings(settings).items()}
+        models["tuned"] = fit_tuned(points, tuning)
+    return models
+
+
+def _with_given_settings(settings: Settings) -> dict[str, GPA]:
+    bandwidth, smoothing = settings.bandwidth, settings.smoothing
     return {
         "rigid": RigidGPA(),
         "affine": AffineGPA(modes="paper"),
-        "thin-plate": TPSGPA(control_points=5, smoothing=thin_plate, modes="paper"),
+        "thin-plate": TPSGPA(
+            control_points=settings.control_points, smoothing=settings.thin_plate_smoothing, modes="paper"
+        ),
         "kernel": KernelGPA(bandwidth=bandwidth, smoothing=smoothing, modes="paper"),
         "default": KernelGPA(bandwidth=bandwidth, smoothing=smoothing),
     }
 
 
-def fitted(
-    points: Array, bandwidth: float, smoothing: float, thin_plate: float = 0.01, quick: bool = False
-) -> dict[str, GPA]:
-    """All six columns, fitted; ``quick`` tunes on fewer settings and folds."""
-    with quiet():
-        models = {name: model.fit(points) for name, model in methods(bandwidth, smoothing, thin_plate).items()}
-        models["tuned"] = tuned(points, quick)
-    return models
-
-
-def tuned(points: Array, quick: bool = False) -> DeformableGPA:
-    """The family and the settings with the least held-out error, robust where that lowers it; fitted."""
-    folds = min(QUICK_FOLDS if quick else FOLDS, points.shape[1])
-    settings, rounds = (QUICK_GRID, 0) if quick else (GRID, 1)
+def fit_tuned(points: Array, plan: TuningPlan) -> DeformableGPA:  # (n, m, d)
+    """Return the family and the settings with the least cross-validation error, robust if that lowers it; fitted."""
+    folds = min(plan.folds, points.shape[1])
     best = []
-    for robust in (None, ROBUST):
-        grid = [(KernelGPA(robust=robust), settings), (TPSGPA(robust=robust), THIN_PLATE)]
-        best.append(selection.tune(points, grid=grid, folds=folds, rounds=rounds, n_jobs=-1).best)
-    return min(best, key=lambda model: held_out(model, points, folds))
+    for robust in (None, ROBUST_LOSS):
+        grid = [(KernelGPA(robust=robust), plan.kernel), (TPSGPA(robust=robust), plan.thin_plate)]
+        best.append(selection.tune(points, grid=grid, folds=folds, rounds=plan.rounds, n_jobs=-1).best)
+    return min(best, key=lambda model: trimmed_error(model, points, folds))
 
 
-def held_out(model: GPA, points: Array, folds: int = FOLDS) -> float:
-    """The root mean square error on landmarks left out, in the clouds' own frames, without its largest tenth.
+def trimmed_error(model: GPA, points: Array, folds: int) -> float:
+    """Return the root mean square cross-validation residual in sensor frames, without the largest tenth.
 
-    Without that, because wrong matches are among it whatever the fit; with all the rest, because a robust fit of stiff
-    warps sets aside what truly deforms, and the median would praise it for that.
+    The largest tenth is left out because it holds the wrong matches, whatever the fit.  All other residuals count,
+    because a robust fit of stiff warps rejects observations that really deform, which a median would reward.
     """
     residuals = np.linalg.norm(selection.cross_validate(model, points, folds=folds).residuals, axis=2)
-    known = np.sort(residuals[~np.isnan(residuals)])
-    return float(np.sqrt(np.mean(known[: len(known) - len(known) // 10] ** 2)))
+    ordered = np.sort(residuals[~np.isnan(residuals)])
+    return float(np.sqrt(np.mean(ordered[: len(ordered) - len(ordered) // TRIMMED_SHARE] ** 2)))
 
 
-def chosen(models: Mapping[str, GPA], where: str) -> str:
-    """What tuning chose, so that anybody can fit it again."""
-    return f"tuned, {where}: {' '.join(repr(models['tuned']).split())}"
+def describe_tuned(model: GPA, scene: str) -> str:
+    """Return the tuned settings as code, so that anybody can repeat the fit."""
+    return f"tuned, {scene}: {' '.join(repr(model).split())}"
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without the warnings of fits that are meant to be as hard as they are."""
+def without_warnings() -> Iterator[None]:
+    """Suppress the warnings of fits that are difficult on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelGPAWarning)
         yield
 
 
-def score(gpa: GPA, test: Array, truth: Array | None = None) -> Scores:  # (n, k, d), (m, d)
+# -- scores --
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The errors of a fitted registration on k test points."""
+
+    consistency: Array  # (k,)
+    sensor: Array  # (k,)
+    map_error: float  # NaN if the truth is not known
+    folded: int  # test points, of all clouds, at which the warp reverses orientation
+
+
+def score_methods(
+    models: Mapping[str, GPA],
+    test: Array,  # (n, k, d)
+    truth: Array | None = None,  # (m, d)
+) -> dict[str, Scores]:
+    return {method: _score(models[method], test, truth) for method in ALL_METHODS}
+
+
+def _score(gpa: GPA, test: Array, truth: Array | None) -> Scores:
     warped, jacobians = gpa.transform_clouds(test), gpa.jacobians(test)
     error = np.nan if truth is None else metrics.map_error(gpa.map_, truth)
-    shared = np.sum(~np.isnan(test[:, :, 0]), axis=0) >= 2  # one cloud alone agrees with itself
-    apart = np.where(shared, metrics.consistency(warped), np.nan)
+    shared = np.sum(~np.isnan(test[:, :, 0]), axis=0) >= 2  # a point of one cloud is always consistent with itself
+    consistency = np.where(shared, metrics.consistency(warped), np.nan)
     folded = int(np.sum(np.linalg.det(jacobians[~np.isnan(jacobians).any(axis=(2, 3))]) <= 0))
-    return Scores(apart, metrics.sensor_error(warped, jacobians), error, folded)
+    return Scores(consistency, metrics.sensor_error(warped, jacobians), error, folded)
 
 
-def each_table(
-    name: str, title: str, names: Sequence[str], models: Mapping[str, GPA], surfaces: Array, unit: str
+def extrapolate(
+    scene: simulate.Simulation,
+    region: BoolArray,  # (v,) vertices
+    settings: Settings,
+    tuning: TuningPlan,
+) -> tuple[dict[str, GPA], dict[str, Scores]]:
+    """Fit all methods without the landmarks of a region, and score them on the vertices of that region."""
+    kept = ~region[scene.landmarks]
+    models = fit_methods(scene.points[:, kept], settings, tuning)
+    return models, score_methods(models, scene.surfaces[:, region], scene.template[kept])
+
+
+def distance_table(
+    name: str,
+    title: str,
+    labels: Sequence[str],  # (n,) one per surface
+    models: Mapping[str, GPA],
+    surfaces: Array,  # (n, k, d)
+    unit: str,
 ) -> Table:
-    """How far every surface lies from the mean of all, root mean square over its points."""
-    apart = []
-    for column in COLUMNS:
-        warped = models[column].transform_clouds(surfaces)
+    """Tabulate the root mean square distance of each warped surface from the mean of all."""
+    distances = []
+    for method in ALL_METHODS:
+        warped = models[method].transform_clouds(surfaces)
         squares = np.sum((warped - metrics.mean_map(warped)) ** 2, axis=2)  # (n, k)
-        apart.append(np.sqrt(squares.mean(axis=1)))
-    table = Table(name, title, unit, COLUMNS)
-    for one, values in zip(names, np.transpose(apart), strict=True):
-        table.add(one, values)
+        distances.append(np.sqrt(squares.mean(axis=1)))
+    table = Table(name, title, unit, ALL_METHODS)
+    for label, values in zip(labels, np.transpose(distances), strict=True):
+        table.add(label, values)
     return table
 
 
-def add_errors(table: Table, scores: Mapping[str, Scores], unit: str = "") -> None:
-    """Below a table of other readings of the same fits: the sensor-frame error, and the map error where it is known."""
-    table.add(f"sensor error, median{unit}", [float(np.nanmedian(scores[column].sensor)) for column in COLUMNS])
-    if not np.isnan([scores[column].map_error for column in COLUMNS]).all():
-        table.add(f"map error{unit}", [scores[column].map_error for column in COLUMNS])
+def add_error_rows(table: Table, scores: Mapping[str, Scores], unit: str = "") -> None:
+    """Append the sensor-frame error of the same fits, and the map error if it is known."""
+    table.add(f"sensor error, median{unit}", [float(np.nanmedian(scores[method].sensor)) for method in ALL_METHODS])
+    if not np.isnan([scores[method].map_error for method in ALL_METHODS]).all():
+        table.add(f"map error{unit}", [scores[method].map_error for method in ALL_METHODS])
 
 
-def scored_table(name: str, title: str, settings: dict[str, dict[str, Scores]], unit: str = "mm") -> Table:
-    """For each setting min, max and mean disagreement, median and mean sensor-frame error, map error where known.
+STATISTICS: dict[str, Callable[[Scores], float]] = {
+    "min": lambda scores: float(np.nanmin(scores.consistency)),
+    "max": lambda scores: float(np.nanmax(scores.consistency)),
+    "mean": lambda scores: float(np.nanmean(scores.consistency)),
+    "sensor error, median": lambda scores: float(np.nanmedian(scores.sensor)),
+    "sensor error, mean": lambda scores: float(np.nanmean(scores.sensor)),
+    "map error": lambda scores: scores.map_error,
+    FOLD_COUNT: lambda scores: scores.folded,
+}
 
-    The sensor-frame error is huge near folds of the warps, and one such point of thousands makes the mean; so the
-    median stands beside it, and points at folds are counted where there are any.
+
+def score_table(name: str, title: str, by_scene: Mapping[str, Mapping[str, Scores]], unit: str = "mm") -> Table:
+    """Tabulate for each scene the disagreement (min, max, mean), the sensor-frame error and, if known, the map error.
+
+    The sensor-frame error is very large near folds of the warps, and one such point among thousands determines the
+    mean.  Therefore the median is given too, and points at folds are counted if there are any.
     """
-    table = Table(name, title, unit, COLUMNS)
-    readings: list[tuple[str, Callable[[Scores], float]]] = [
-        ("min", lambda one: float(np.nanmin(one.consistency))),
-        ("max", lambda one: float(np.nanmax(one.consistency))),
-        ("mean", lambda one: float(np.nanmean(one.consistency))),
-        ("sensor error, median", lambda one: float(np.nanmedian(one.sensor))),
-        ("sensor error, mean", lambda one: float(np.nanmean(one.sensor))),
-        ("map error", lambda one: one.map_error),
-        ("points at folds (count)", lambda one: one.folded),
-    ]
-    for setting, scores in settings.items():
-        for label, read in readings:
-            values = [read(scores[column]) for column in COLUMNS]
-            if not np.isnan(values).all() and not (label.endswith("(count)") and not any(values)):
-                table.add(f"{setting}: {label}", values)
+    table = Table(name, title, unit, ALL_METHODS)
+    for scene, scores in by_scene.items():
+        for label, statistic in STATISTICS.items():
+            values = [statistic(scores[method]) for method in ALL_METHODS]
+            if not np.isnan(values).all() and (label != FOLD_COUNT or any(values)):
+                table.add(f"{scene}: {label}", values)
     return table
 
 
-# -- what this project says of its own columns --
+# -- claims --
 
 
-def claims_of_ours(table: Table) -> list[Claim]:
-    """The default and the tuned column in every row of errors."""
-    theirs = [column for column in table.columns if column not in OURS]
+def method_values(row: Mapping[str, float]) -> str:
+    """Return the values of the paper's methods as text."""
+    return ", ".join(f"{method} {formatted(row[method])}" for method in PAPER_METHODS)
+
+
+def own_claims(table: Table) -> list[Claim]:
+    """Compare the default and the tuned method with the paper's, in each row of sensor-frame or map errors."""
+    others = [column for column in table.columns if column not in OWN_METHODS]
     claims = []
-    for label, values in table.rows:
-        row = dict(zip(table.columns, values, strict=True))
-        for column in OURS:
+    for label, _ in table.rows:
+        row = table.row(label)
+        for method in OWN_METHODS:
             if "sensor error" in label:
-                best = min(theirs, key=lambda other: row[other])
-                text, limit = f"{column} at most the best of the others", row[best]
-                holds = shown(row[column]) == shown(limit) or row[column] < limit  # as printed
+                rival = min(others, key=lambda other: row[other])
+                text = f"{method} at most the best of the others"
+                holds = formatted(row[method]) == formatted(row[rival]) or row[method] < row[rival]  # as printed
             elif label.endswith("map error"):
-                best = next(other for other in theirs if other.startswith("kernel"))
-                text, limit = f"{column} below the paper's kernel", row[best]
-                holds = row[column] < limit
+                rival = next(other for other in others if other.startswith("kernel"))
+                text = f"{method} below the paper's kernel"
+                holds = row[method] < row[rival]
             else:
                 continue
-            found = f"{shown(row[column])} against {shown(limit)} {table.unit} ({best})"
-            claims.append(Claim(f"here: {table.name}, {label}: {text}", holds, found, _why(table, label, column, best)))
+            found = f"{formatted(row[method])} against {formatted(row[rival])} {table.unit} ({rival})"
+            reason = _reason(table, label, method, rival)
+            claims.append(Claim(f"here: {table.name}, {label}: {text}", holds, found, reason))
     return claims
 
 
-def _why(table: Table, label: str, column: str, best: str) -> str:
-    """What the table itself shows of an error above the best of the others; nothing where it does not show a reason."""
-    setting, _, reading = label.rpartition(": ")
-    row, rows = table.row(label), dict(table.rows)
-    if "wrong" in setting and column == "default":
-        return "the default does not set wrong matches aside; robust fitting does"
-    folds = table.row(f"{setting}: points at folds (count)") if f"{setting}: points at folds (count)" in rows else {}
-    median = f"{setting}: sensor error, median"
-    if reading.endswith("mean") and folds.get(column) and table.row(median)[column] <= 1.05 * table.row(median)[best]:
-        return f"{folds[column]:g} points at folds of the warps make the mean; compare the median"
-    errors = table.row(f"{setting}: map error") if f"{setting}: map error" in rows else {}
-    if "sensor" in reading and errors and errors[column] < errors[best] and row[column] <= 1.05 * row[best]:
+def _reason(table: Table, label: str, method: str, rival: str) -> str:
+    """Return why an error is above the rival's, if the table itself shows a reason; otherwise an empty text."""
+    scene, _, statistic = label.rpartition(": ")
+    row = table.row(label)
+    if "wrong" in scene and method == "default":
+        return "the default does not reject wrong matches; robust fitting does"
+    folded = _row_if_present(table, f"{scene}: {FOLD_COUNT}")
+    if statistic.endswith("mean") and folded.get(method):
+        median = table.row(f"{scene}: sensor error, median")
+        if median[method] <= CLOSE_RATIO * median[rival]:
+            return f"{folded[method]:g} points at folds of the warps determine the mean; compare the median"
+    map_errors = _row_if_present(table, f"{scene}: map error")
+    nearer = bool(map_errors) and map_errors[method] < map_errors[rival]
+    if "sensor" in statistic and nearer and row[method] <= CLOSE_RATIO * row[rival]:
         return "within 5 %, and the map is nearer to the truth"
-    if column == "default" and "sensor" in reading and not best.startswith("kernel"):
-        return f"{best} suits these data better than kernels of these settings, the paper's too"
-    if column == "tuned" and "sensor" in reading:
-        return "landmarks left out did not foretell what suits the test points"
+    if method == "default" and "sensor" in statistic and not rival.startswith("kernel"):
+        return f"{rival} suits these data better than kernels with these settings, the paper's kernel included"
+    if method == "tuned" and "sensor" in statistic:
+        return "the error on left-out landmarks did not predict the error on the test points"
     return ""
+
+
+def _row_if_present(table: Table, label: str) -> dict[str, float]:
+    return table.row(label) if label in dict(table.rows) else {}

@@ -33,13 +33,13 @@ from .rigid import RigidSystem, solve_rigid
 
 ALLOWED_SHARE = 0.2  # of the rise of the rigid cost that one standard error of the map makes
 SUFFICIENT = 0.7  # fraction of the allowed increase from which on the search for gamma ends
-EXACT = 1e-10  # rigid residuals below this fraction of the map's size are rounding errors
-COARSE = 10.0  # likewise those below this multiple of the spacing of the given numbers
+EXACT_RESIDUAL = 1e-10  # rigid residuals below this fraction of the map's size are rounding errors
+RESOLUTION_MULTIPLE = 10.0  # likewise those below this multiple of the spacing of the given numbers
 FIRST_GAMMA = 5.0  # the first gamma of the search, in units of (total weight) / tr Q
 MAX_GAMMA = 1e12  # a larger gamma changes nothing
 MAX_TRIALS = 40
 MAX_LOG_STEP = np.log(1e3)  # of one step of the search, in log gamma
-TINY = 1e-300
+LEAST_RATIO = 1e-300  # keeps logarithms finite
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class _GammaSearch:
     def _rounding(self) -> float:
         """Mean squared residuals below this are rounding errors."""
         rms_squared = np.sum(self.rigid.scales**2) / len(self.rigid.map)
-        return float(EXACT**2 * rms_squared + (COARSE * self.stacked.resolution) ** 2)
+        return float(EXACT_RESIDUAL**2 * rms_squared + (RESOLUTION_MULTIPLE * self.stacked.resolution) ** 2)
 
 
 def _warp_cost(cost: CostOperator, M: Array) -> float:
@@ -153,8 +153,8 @@ def _next_gamma(trials: list[_Trial], low: float, high: float) -> float:
     p = 2.0
     if len(trials) > 1:
         previous = trials[-2]
-        p = float(np.log(max(used, TINY) / max(previous.used, TINY)) / np.log(gamma / previous.gamma))
-    log_step = np.log(np.sqrt(SUFFICIENT) / max(used, TINY)) / np.clip(p, 0.3, 2.0)
+        p = float(np.log(max(used, LEAST_RATIO) / max(previous.used, LEAST_RATIO)) / np.log(gamma / previous.gamma))
+    log_step = np.log(np.sqrt(SUFFICIENT) / max(used, LEAST_RATIO)) / np.clip(p, 0.3, 2.0)
     proposal = gamma * float(np.exp(np.clip(log_step, -MAX_LOG_STEP, MAX_LOG_STEP)))
     if low < proposal < high:
         return proposal

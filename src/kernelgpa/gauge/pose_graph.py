@@ -25,7 +25,7 @@ from ..errors import NumericalFailure
 from ..typing import Array
 from .rotations import exponential, rotation_vector
 
-MAX_ITERATIONS = 50
+MAX_POSE_ITERATIONS = 50
 CONVERGED_STEP = 1e-12  # relative to the extent of the trajectory, and in radians
 
 
@@ -90,7 +90,7 @@ def refine_poses(
     roots = np.zeros_like(covariances)
     roots[known] = np.swapaxes(np.linalg.cholesky(np.linalg.inv(covariances[known])), 1, 2)  # L' with L L' = C^-1
     d = rotations.shape[1]
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(MAX_POSE_ITERATIONS):
         terms = [_pose_term(t, poses, registered).whitened(roots[t]) for t in range(len(roots))]
         terms += [_motion_term(motion, poses).whitened(np.diag(1 / motion.deviations)) for motion in motions]
         step = _gauss_newton_step(terms, len(roots))

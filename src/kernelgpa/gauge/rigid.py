@@ -10,7 +10,7 @@ by weight, D the total weight of each landmark, and w_t the weights of cloud t a
     M = D^-1 (sum_t s_t W_t P_t R_t' + w_t tau_t'),      L tau = w' D^-1 sum_t s_t W_t P_t R_t',
 
 with the graph Laplacian  L = diag(|w_t|) - w' D^-1 w  of the clouds.  If the translations are eliminated first, and the
-map has the price gamma tr(M' Q M) of eq. 16, the map solves
+map has the penalty gamma tr(M' Q M) of eq. 16, the map solves
 
     (gamma Q + D - sum_t w_t w_t' / |w_t|) M = sum_t s_t W_t P_t R_t'.
 
@@ -39,7 +39,7 @@ MAX_SEPARATE_SOLVES = 24  # applications of the operator of a larger system befo
 
 
 class RigidSystem:
-    """Eq. 15, or eq. 16 if the map has a price, with the map and the translations eliminated.
+    """Eq. 15, or eq. 16 if the map has a penalty, with the map and the translations eliminated.
 
     The map is linear in the motions (linear parts) of the clouds.  A system of few clouds is solved once for the d unit
     motions of each cloud.  A system of many clouds is solved anew for each application of the operator, because the
@@ -56,7 +56,7 @@ class RigidSystem:
         self._separate_solves = MAX_SEPARATE_SOLVES if n * d * min(n * d, m) > SMALL_SYSTEM else 0
 
     def penalised(self, cost: CostOperator, gamma: float) -> RigidSystem:
-        """The system of the same clouds with the price gamma tr(M' Q M) of the map."""
+        """The system of the same clouds with the penalty gamma tr(M' Q M) on the map."""
         return RigidSystem(self._clouds, cost.solver(gamma, self._without_translations))
 
     @cached_property

@@ -8,7 +8,7 @@ the same in the clouds' own frames; :class:`Assessment` computes them once for a
 
 from .data import PageLimits
 from .metadata import Metadata
-from .page import render
+from .page import render, stylesheet
 from .summary import Assessment, Summary, summarise
 
-__all__ = ["Assessment", "Metadata", "PageLimits", "Summary", "render", "summarise"]
+__all__ = ["Assessment", "Metadata", "PageLimits", "Summary", "render", "stylesheet", "summarise"]

@@ -55,12 +55,17 @@ def render(
         {
             "policy": _content_security_policy(library, script),
             "title": _html_text(metadata.title),
-            "style": _template("page.css"),
+            "style": stylesheet(),
             "library": library,
             "data": embedded_json(asdict(data)),
             "script": script,
         },
     )
+
+
+def stylesheet() -> str:
+    """The style of every page that the package writes."""
+    return _template("page.css")
 
 
 def embedded_json(data: Any) -> str:

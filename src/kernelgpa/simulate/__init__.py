@@ -1,9 +1,16 @@
-"""Seeded scenes with the truth returned."""
+"""Simulated scenes whose truth is known.
+
+Enters: sizes, noise, visibility and a seed; the same seed gives the same scene.
+Leaves: a :class:`Simulation`: the points that each cloud measured, (n, m, d) in mm with NaN if unseen, and the truth:
+the undeformed template, all vertices in each cloud's frame, and the poses of the sensors.
+``liver``, ``face``, ``ct`` and ``sheet`` make scenes; ``exchanged`` adds wrong matches.  No equations of
+docs/theory.md live here; each module states the geometry of its own body.
+"""
 
 from .ct import SEEN_IN, Scans, ct, lungs_mesh
 from .face import Faces, face, head_mesh
 from .liver import liver, liver_mesh
-from .mismatch import exchanged
+from .mismatches import exchanged
 from .sheet import Views, sheet, sheet_mesh
 from .simulation import Simulation
 

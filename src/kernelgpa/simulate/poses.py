@@ -1,4 +1,4 @@
-"""Where sensors stand: R p + t takes what the sensor has into the world."""
+"""Poses of sensors: R p + t takes a point p of the sensor's frame into the world."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from scipy.spatial.transform import Rotation
 from ..typing import Array
 
 
-def circle(count: int, radius: float) -> tuple[Array, Array]:  # (n, 3, 3), (n, 3)
-    """Poses on a circle that look at its centre: z forwards, x along the circle."""
+def circular_poses(count: int, radius: float) -> tuple[Array, Array]:  # (n, 3, 3), (n, 3)
+    """Return poses on a circle that look at its centre: z forwards, x along the circle."""
     angle = 2 * np.pi * np.arange(count) / count
-    out = np.column_stack([np.cos(angle), np.sin(angle), np.zeros(count)])
+    outwards = np.column_stack([np.cos(angle), np.sin(angle), np.zeros(count)])
     along = np.column_stack([-np.sin(angle), np.cos(angle), np.zeros(count)])
-    forwards = -out
-    return np.stack([along, np.cross(forwards, along), forwards], axis=2), radius * out
+    forwards = -outwards
+    return np.stack([along, np.cross(forwards, along), forwards], axis=2), radius * outwards
 
 
-def scattered(
+def random_poses(
     count: int,
-    turn: float,  # degrees, the largest about each axis
-    shift: float,  # mm, the largest along each axis
+    max_rotation: float,  # degrees about each axis
+    max_shift: float,  # mm along each axis
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:  # (n, 3, 3), (n, 3)
-    """Poses turned and shifted at random."""
-    angles = rng.uniform(-turn, turn, (count, 3))
-    return Rotation.from_euler("xyz", angles, degrees=True).as_matrix(), rng.uniform(-shift, shift, (count, 3))
+    """Return poses that are rotated and shifted at random."""
+    angles = rng.uniform(-max_rotation, max_rotation, (count, 3))
+    rotations = Rotation.from_euler("xyz", angles, degrees=True).as_matrix()
+    return rotations, rng.uniform(-max_shift, max_shift, (count, 3))

@@ -1,14 +1,14 @@
 """A sheet bent like paper and photographed from the front: 2D views of a 3D bending.
 
 The flat sheet lies in the plane, 300 mm x 200 mm about the origin.  In view t it is rolled on a cylinder whose axis
-lies in its plane, at right angles to the unit vector n, with the curvature k.  A point p is  s = p . n  away from
-the axis; rolled up, it goes to
+lies in its plane, at right angles to the unit vector n, with the curvature k.  A point p at the distance  s = p . n
+from the axis moves to
 
     p + (sin(k s) / k - s) n     in the plane,      (1 - cos(k s)) / k     out of it                       (1)
 
-which changes no length on the sheet, as paper does not stretch.  Over the views the axis turns through half a circle
-and the curvature changes at random, sign and all.  The camera looks at the sheet from nearly in front: a view is the
-first two coordinates of  R_t' (b - t_t)  (orthographic), b being the bent sheet in the world.
+which changes no length on the sheet, as paper does not stretch.  Over the views the axis turns through half a circle,
+and the curvature has a random size and sign.  The camera looks at the sheet nearly from the front: a view is the first
+two coordinates of  R_t' (b - t_t)  (orthographic), where b is the bent sheet in the world.
 """
 
 from __future__ import annotations
@@ -22,30 +22,38 @@ from scipy.spatial.transform import Rotation
 from ..errors import InvalidSetting
 from ..observations.sampling import farthest_points
 from ..typing import Array, IndexArray
-from .checks import require_amount, require_counts, require_share, require_whole
-from .simulation import Simulation, measured, seen_from
+from .checks import require_amount, require_counts, require_observation_settings
+from .simulation import Simulation, observe, to_sensor_frames
 
-WIDTH, HEIGHT = 300.0, 200.0  # mm
-FLATTEST = 0.3  # the smallest curvature as a share of the largest
-STEEPEST = 80.0  # degrees between the camera and a piece of the sheet it can still see
-ROLL, SHIFT = 20.0, 50.0  # degrees and mm: how the camera is turned and shifted in its own plane, at most
+SHEET_WIDTH, SHEET_HEIGHT = 300.0, 200.0  # mm
+MIN_CURVATURE = 0.3  # as a share of the largest
+MAX_ANGLE = 80.0  # degrees between the camera axis and the normal of the sheet
+MAX_ROLL, MAX_SHIFT = 20.0, 50.0  # degrees and mm, of the camera in its own plane
 
 
 @dataclass(frozen=True)
 class Views(Simulation):
-    """A simulated sheet, which lies in the plane, as do its views: points, template, vertices, surfaces have d = 2.
+    """A simulated sheet: a :class:`Simulation` in the plane with the bent sheets in space.
 
-    The cameras stand in space: ``rotations`` is (n, 3, 3), ``translations`` is (n, 3), and ``surfaces[t]`` is what
-    the first two columns of R_t make of  bent[t] - t_t .
+    ``points``, ``template``, ``vertices`` and ``surfaces`` have d = 2.  The cameras are in space: ``rotations`` has the
+    shape (n, 3, 3), ``translations`` (n, 3), and ``surfaces[t]`` are the first two columns of
+    ``(bent[t] - translations[t]) @ rotations[t]``.
+
+    Attributes
+    ----------
+    bent : array of shape (n, v, 3)
+        The bent sheet in the world, for each view.
     """
 
-    bent: Array  # (n, v, 3) the bent sheet in the world
+    bent: Array
 
 
 def sheet_mesh(spacing: float = 5.0) -> tuple[Array, IndexArray]:  # (v, 2), (f, 3)
-    """The flat sheet as a grid."""
-    columns, rows = (round(length / spacing) + 1 for length in (WIDTH, HEIGHT))
-    x, y = np.meshgrid(np.linspace(-WIDTH / 2, WIDTH / 2, columns), np.linspace(-HEIGHT / 2, HEIGHT / 2, rows))
+    """Return vertices (mm) and faces of the flat sheet, a regular grid."""
+    columns, rows = (round(length / spacing) + 1 for length in (SHEET_WIDTH, SHEET_HEIGHT))
+    x, y = np.meshgrid(
+        np.linspace(-SHEET_WIDTH / 2, SHEET_WIDTH / 2, columns), np.linspace(-SHEET_HEIGHT / 2, SHEET_HEIGHT / 2, rows)
+    )
     corner = np.arange(rows * columns).reshape(rows, columns)
     a, b, c, d = (v.ravel() for v in (corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]))
     faces = np.concatenate([np.column_stack([a, b, c]), np.column_stack([a, c, d])])
@@ -55,18 +63,46 @@ def sheet_mesh(spacing: float = 5.0) -> tuple[Array, IndexArray]:  # (v, 2), (f,
 def sheet(
     clouds: int = 8,
     landmarks: int = 155,
-    radius: float = 200.0,  # mm, of the tightest cylinder
-    tilt: float = 12.0,  # degrees between the camera and the front, at most
-    hidden: float = 0.0,  # share of the observations
-    noise: float = 0.0,  # mm
+    radius: float = 200.0,
+    tilt: float = 12.0,
+    hidden: float = 0.0,
+    noise: float = 0.0,
     seed: int = 0,
-    spacing: float = 5.0,  # mm between the vertices
+    spacing: float = 5.0,
 ) -> Views:
-    """2D views of a sheet that bends like paper; the truth is the flat sheet."""
-    require_share("hidden", hidden)
-    require_amount("noise", noise)
-    require_whole("seed", seed)
-    _require_open(radius, tilt)
+    """Simulate 2D views of a sheet that bends like paper; the truth is the flat sheet.
+
+    Parameters
+    ----------
+    clouds, landmarks : int
+        The numbers n of views and m of landmarks, which are spread over the sheet.
+    radius : float
+        Radius in mm of the narrowest cylinder.
+    tilt : float
+        Largest angle in degrees between the camera axis and the normal of the flat sheet.
+    hidden : float
+        Share of the observations that are missing, 0 <= hidden < 1.
+    noise : float
+        Standard deviation of each coordinate in mm.
+    seed : int
+        The same seed gives the same scene.
+    spacing : float
+        Distance in mm between neighbouring vertices, from 0.5 to 50.
+
+    Returns
+    -------
+    Views
+        The observations (n, m, 2) and the truth, in mm.
+
+    Examples
+    --------
+    >>> from kernelgpa import simulate
+    >>> scene = simulate.sheet(clouds=4, landmarks=40, spacing=10.0)
+    >>> scene.points.shape, scene.bent.shape
+    ((4, 40, 2), (4, 651, 3))
+    """
+    require_observation_settings(hidden, noise, seed)
+    _require_visible(radius, tilt)
     if not (isinstance(spacing, Real) and 0.5 <= spacing <= 50):
         raise InvalidSetting(f"spacing is {spacing!r}; expected from 0.5 to 50 mm")
     template, faces = sheet_mesh(spacing)
@@ -74,16 +110,16 @@ def sheet(
     rng = np.random.default_rng(seed)
     chosen = farthest_points(template, landmarks, first=int(rng.integers(len(template))))
     axes = rng.uniform(0, np.pi) + np.pi * np.arange(clouds) / clouds
-    curvatures = rng.choice([-1, 1], clouds) * rng.uniform(FLATTEST, 1, clouds) / radius
-    bent = np.stack([rolled(template, axis, curvature) for axis, curvature in zip(axes, curvatures, strict=True)])
+    curvatures = rng.choice([-1, 1], clouds) * rng.uniform(MIN_CURVATURE, 1, clouds) / radius
+    bent = np.stack([roll(template, axis, curvature) for axis, curvature in zip(axes, curvatures, strict=True)])
     rotations, translations = _cameras(clouds, tilt, rng)
-    surfaces = seen_from(bent, rotations, translations)[:, :, :2]
-    points = measured(surfaces[:, chosen], noise, hidden, rng)
+    surfaces = to_sensor_frames(bent, rotations, translations)[:, :, :2]
+    points = observe(surfaces[:, chosen], noise, hidden, rng)
     return Views(points, template[chosen], chosen, template, faces, surfaces, rotations, translations, bent)
 
 
-def rolled(flat: Array, axis: float, curvature: float) -> Array:  # (v, 2) -> (v, 3)
-    """The sheet on a cylinder, by (1); ``axis`` is the angle of n."""
+def roll(flat: Array, axis: float, curvature: float) -> Array:  # (v, 2) -> (v, 3)
+    """Return the sheet on a cylinder, by (1); ``axis`` is the angle of n in radians."""
     n = np.array([np.cos(axis), np.sin(axis)])
     s = flat @ n
     half = curvature * s / 2
@@ -91,25 +127,24 @@ def rolled(flat: Array, axis: float, curvature: float) -> Array:  # (v, 2) -> (v
     return np.column_stack([flat + (chord * np.cos(half) - s)[:, None] * n, chord * np.sin(half)])
 
 
-def _require_open(radius: float, tilt: float) -> None:
-    """No part of the sheet turns away from the camera."""
+def _require_visible(radius: float, tilt: float) -> None:
+    """Require that the camera sees no part of the sheet from behind."""
     if not (isinstance(radius, Real) and radius > 0):
         raise InvalidSetting(f"radius is {radius!r}; expected more than 0 mm")
     require_amount("tilt", tilt, unit="degrees")
-    steepest = np.degrees(np.hypot(WIDTH, HEIGHT) / 2 / float(radius)) + tilt
-    if steepest > STEEPEST:
+    largest = np.degrees(np.hypot(SHEET_WIDTH, SHEET_HEIGHT) / 2 / float(radius)) + tilt
+    if largest > MAX_ANGLE:
         raise InvalidSetting(
-            f"radius {radius} mm and tilt {tilt} degrees turn parts of the sheet {steepest:.0f} degrees away from the "
-            f"camera; expected at most {STEEPEST:.0f}, by a larger radius or less tilt"
+            f"radius {radius} mm and tilt {tilt} degrees turn parts of the sheet {largest:.0f} degrees away from the "
+            f"camera; at most {MAX_ANGLE:.0f} are possible: use a larger radius or less tilt"
         )
 
 
 def _cameras(count: int, tilt: float, rng: np.random.Generator) -> tuple[Array, Array]:  # (n, 3, 3), (n, 3)
-    """Cameras that look along z, tilted in any direction, rolled and shifted in their own plane."""
-    towards, lean = rng.uniform(0, 2 * np.pi, count), tilt * np.sqrt(rng.random(count))
-    leaning = Rotation.from_rotvec(
-        np.radians(lean)[:, None] * np.column_stack([np.cos(towards), np.sin(towards), np.zeros(count)])
-    )
-    rolling = Rotation.from_rotvec(np.radians(rng.uniform(-ROLL, ROLL, count))[:, None] * np.array([0, 0, 1]))
-    shifts = np.column_stack([rng.uniform(-SHIFT, SHIFT, (count, 2)), np.zeros(count)])
-    return (leaning * rolling).as_matrix(), shifts
+    """Return cameras that look along z, tilted in any direction, rolled and shifted in their own plane."""
+    direction, angle = rng.uniform(0, 2 * np.pi, count), tilt * np.sqrt(rng.random(count))
+    axes = np.column_stack([np.cos(direction), np.sin(direction), np.zeros(count)])
+    tilts = Rotation.from_rotvec(np.radians(angle)[:, None] * axes)
+    rolls = Rotation.from_rotvec(np.radians(rng.uniform(-MAX_ROLL, MAX_ROLL, count))[:, None] * np.array([0, 0, 1]))
+    shifts = np.column_stack([rng.uniform(-MAX_SHIFT, MAX_SHIFT, (count, 2)), np.zeros(count)])
+    return (tilts * rolls).as_matrix(), shifts

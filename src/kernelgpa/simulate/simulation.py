@@ -1,4 +1,4 @@
-"""What a simulated scene holds, and how its landmarks are measured."""
+"""The record of a simulated scene, and how its landmarks are observed."""
 
 from __future__ import annotations
 
@@ -13,51 +13,69 @@ from ..typing import Array, IndexArray
 
 @dataclass(frozen=True)
 class Simulation:
-    """Clouds as a sensor has them, and the truth.  Lengths in mm.
+    """Clouds as a sensor measures them, and the truth.  Lengths are in mm.
 
-    R_t p + t_t, with R_t = ``rotations[t]`` and t_t = ``translations[t]``, takes cloud t's points back
-    to the deformed body in the world.
+    ``rotations[t] @ p + translations[t]`` takes a point p of cloud t back to the deformed body in the world.
+
+    Attributes
+    ----------
+    points : array of shape (n, m, d)
+        The landmarks as each cloud measured them, NaN if hidden.
+    template : array of shape (m, d)
+        The landmarks on the undeformed body.
+    landmarks : int array of shape (m,)
+        Which vertices are landmarks.
+    vertices : array of shape (v, d)
+        The undeformed body.
+    faces : int array of shape (f, 3)
+        Its triangles.
+    surfaces : array of shape (n, v, d)
+        All vertices in each cloud's frame, complete and without noise.
+    rotations : array of shape (n, d, d)
+        The orientation of each sensor.
+    translations : array of shape (n, d)
+        The position of each sensor.
     """
 
-    points: Array  # (n, m, d) landmarks, NaN where hidden
-    template: Array  # (m, d) landmarks of the undeformed body
-    landmarks: IndexArray  # (m,) vertices that are landmarks
-    vertices: Array  # (v, d) the undeformed body
-    faces: IndexArray  # (f, 3)
-    surfaces: Array  # (n, v, d) all vertices as each cloud has them, complete and without noise
-    rotations: Array  # (n, d, d)
-    translations: Array  # (n, d)
+    points: Array
+    template: Array
+    landmarks: IndexArray
+    vertices: Array
+    faces: IndexArray
+    surfaces: Array
+    rotations: Array
+    translations: Array
 
 
-def at_rest(bodies: Array, template: Array) -> Array:  # (n, v, d), (v, d) -> (n, v, d)
-    """The bodies moved rigidly to where they lie nearest to the template.
+def align_to_template(bodies: Array, template: Array) -> Array:  # (n, v, d), (v, d) -> (n, v, d)
+    """Return the bodies after the rigid motions that bring them nearest to the template.
 
-    A deformation may turn and shift the body as a whole, which nobody can tell from a motion of the sensor; without
-    that the sensors' poses are the truth.
+    A deformation may also rotate and shift the body as a whole, which cannot be distinguished from a motion of the
+    sensor.  Without that common motion the poses of the sensors are the truth.
     """
-    here, there = bodies.mean(axis=1, keepdims=True), template.mean(axis=0)
-    turns = nearest_rotation(np.einsum("vi,nvj->nij", template - there, bodies - here))
-    return (bodies - here) @ turns.transpose(0, 2, 1) + there
+    centroids, centroid = bodies.mean(axis=1, keepdims=True), template.mean(axis=0)
+    rotations = nearest_rotation(np.einsum("vi,nvj->nij", template - centroid, bodies - centroids))
+    return (bodies - centroids) @ rotations.transpose(0, 2, 1) + centroid
 
 
-def seen_from(
+def to_sensor_frames(
     bodies: Array,  # (n, v, d) in the world
     rotations: Array,  # (n, d, d)
     translations: Array,  # (n, d)
 ) -> Array:  # (n, v, d)
-    """The bodies in their sensors' frames."""
-    return (bodies - translations[:, None]) @ rotations  # rows: R' (p - t)
+    """Return the bodies in the frames of their sensors: R' (p - t)."""
+    return (bodies - translations[:, None]) @ rotations
 
 
-def measured(
+def observe(
     landmarks: Array,  # (n, m, d)
-    noise: float,
-    hidden: float,
+    noise: float,  # mm, standard deviation of each coordinate
+    hidden: float,  # share of the observations
     rng: np.random.Generator,
 ) -> Array:  # (n, m, d)
-    """The landmarks with noise, and NaN where they are hidden."""
+    """Return the landmarks with noise, and NaN if they are hidden."""
     if not np.isfinite(landmarks).all():
-        raise InvalidSetting("the scene has points that are no numbers; check the mesh, and how far it is bent")
+        raise InvalidSetting("the scene has coordinates that are not finite; check the mesh and the size of the bend")
     points = landmarks + noise * rng.standard_normal(landmarks.shape)
     points[rng.random(landmarks.shape[:2]) < hidden] = np.nan
     return points

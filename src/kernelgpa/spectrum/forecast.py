@@ -9,15 +9,12 @@ landmarks, d dimensions and q features a cloud:
     thin, iterated         (n + 1) s q, and 16 m q for the form that stands in and what finds it
     sparse                 3.5 n s f with f entries a row of a factor, about 0.65 s^(1/3) times the neighbours
 
-    a stream               n s^2 or n s q for the clouds, 12 m^2 for the sum in two parts, its next state and the solve
-
 each with 8 n m d for the clouds side by side.  The counts are upper bounds of what was measured.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -37,7 +34,6 @@ DENSE = "few features a cloud, dense total"
 WOODBURY = "few features a cloud, total by Woodbury"
 SPARSE = "exact kernel warps: one sparse factorisation a cloud, total by conjugate gradients and LOBPCG"
 ITERATED = "few features a cloud, total by conjugate gradients and LOBPCG"
-STREAM = "a stream: the dense sum of all clouds, kept current"
 
 
 @dataclass(frozen=True)
@@ -129,25 +125,6 @@ def forecast(
             path, rest = WOODBURY, 2.5 * features**2 + min(m, FEATURE_ROWS) * features
         numbers = (n + 1) * s * width + rest
     return Forecast(path, int(WORD * (numbers + stacked) + PROGRAM), available_memory())
-
-
-def forecast_stream(
-    sizes: Sequence[int],  # (n,) landmarks of each cloud that other clouds see too
-    m: int,  # such landmarks in all
-    d: int,
-    features: int | None,  # a cloud; None: as many as it has points
-    held: int = 0,  # bytes that the stream has already
-    unasked: int = 0,  # bytes that are taken to be there without asking the system
-) -> Forecast:
-    """What a stream takes beyond what it holds, at the peak of its next update."""
-    numbers = 12 * m**2 + 8 * len(sizes) * m * d + clouds_of_stream(sizes, d, features)
-    more = max(0, WORD * numbers - held)
-    return Forecast(STREAM, more, unasked if more <= unasked else available_memory())
-
-
-def clouds_of_stream(sizes: Sequence[int], d: int, features: int | None) -> int:
-    """Numbers that the clouds of a stream keep, each with its warp eliminated."""
-    return sum(s * (s if features is None else min(features, s) + d + 1) for s in sizes)
 
 
 def available_memory() -> int:

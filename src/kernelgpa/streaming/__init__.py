@@ -1,6 +1,11 @@
-"""Clouds one at a time: the back-end of a live system."""
+"""Clouds that are added and dropped one at a time: the back-end of a live system.
+
+In:   clouds with landmark ids and measured motions, from Python or as lines of JSON (``kernelgpa stream``).
+Out:  after each update the map of a batch fit to the same clouds, in a frame that does not jump, with poses and events.
+Section 16 and equation 19 of docs/theory.md live here; the running sum itself is in ``spectrum``.
+"""
 
 from .estimator import StreamingGPA, Update
-from .motions import Measured
+from .odometry import Measured
 
 __all__ = ["Measured", "StreamingGPA", "Update"]

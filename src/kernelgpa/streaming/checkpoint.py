@@ -1,15 +1,15 @@
 """A stream as one file, and back.
 
-The clouds are kept as they came, with keys, times and measured motions, the map with its frame, and what is usual; the
-sum of the clouds is made again from them.  Numbers are arrays, names and settings one JSON text; nothing is pickled.
+The file holds the clouds as they were added, with keys, times and measured motions, the map with its frame, and its
+past motions; the sum of the clouds is computed again from them.  Numbers are arrays, names and settings one JSON text;
+nothing is pickled.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,23 +23,24 @@ from ..io.model_file import CLASSES, settings_of
 from ..io.npz import arrays_in, packed
 from ..observations.checks import LEAST_WEIGHT
 from ..observations.cloud import Cloud
-from ..spectrum.running_sum import RunningSum
 from ..version import __version__
-from .estimator import REMEMBERED, StreamingGPA
-from .motions import Deviations, Measured, checked
-from .solved import StreamMap, reduced_of
+from .estimator import StreamingGPA
+from .odometry import Measured, MotionKey, validated
+from .running_sum import RunningSum
+from .solving import family_of, reduced_clouds
+from .stream_map import MotionHistory, StreamMap
 
 FORMAT = 1
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 def write(stream: StreamingGPA, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
-    """The stream at a path, whole or not at all."""
+    """Write the stream to a path, atomically."""
     write_bytes(Path(path), to_bytes(stream, about))
 
 
 def read(kind: type[StreamingGPA], path: str | os.PathLike[str]) -> tuple[StreamingGPA, dict[str, Any]]:
-    """The stream, and what was kept with it."""
+    """The stream, and the JSON that was saved with it."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
@@ -52,26 +53,37 @@ def read(kind: type[StreamingGPA], path: str | os.PathLike[str]) -> tuple[Stream
         if header["stream"] != FORMAT:
             raise FormatError(Path(path), None, f"its format is {header['stream']}", f"this release reads {FORMAT}")
         if not isinstance(header["about"], dict):
-            raise Unsound("about is no object")
+            raise Unsound("about is not an object")
         return _restored(kind, header, Numbers(arrays)), header["about"]
     except KernelGPAError:
         raise
     except Unsound as error:
-        raise FormatError(Path(path), None, f"it is broken ({error})", "start again") from error
+        raise FormatError(Path(path), None, f"it is damaged ({error})", "start again") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        found = f"it is no checkpoint of a stream, or broken ({type(error).__name__}: {error})"
+        found = f"it is not a checkpoint of a stream, or is damaged ({type(error).__name__}: {error})"
         raise FormatError(Path(path), None, found, "start again") from error
 
 
 def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
-    running, solved = stream._running, stream._solved
-    keys = list(stream._order)
-    clouds = [] if running is None else [_cloud_of(stream, running, key) for key in keys]
-    ids = [[] if running is None else [running.names[number] for number in cloud.seen.tolist()] for cloud in clouds]
-    for name in {name for one in [*ids, [] if solved is None else solved.landmarks] for name in one}:
+    """The stream as the bytes of an NPZ file; ``about`` is saved with it."""
+    clouds = [stream._cloud(key) for key in stream._times]
+    try:
+        header = json.dumps({**_header(stream, clouds), "about": about})
+    except (TypeError, ValueError) as problem:
+        raise InvalidSetting(
+            f"about cannot be written as JSON ({problem}); give numbers, strings, lists and dictionaries"
+        ) from None
+    return packed({"header": np.array(header), **_arrays(stream, clouds)})
+
+
+def _header(stream: StreamingGPA, clouds: Sequence[Cloud]) -> dict[str, Any]:
+    """Names, settings and keys, as JSON."""
+    running, stream_map = stream._running, stream._map
+    ids = [[] if running is None else running.index.names_of(cloud.seen) for cloud in clouds]
+    for name in {name for one in [*ids, [] if stream_map is None else stream_map.landmarks] for name in one}:
         if not isinstance(name, str | int) or isinstance(name, bool):
-            raise InvalidSetting(f"landmark {name!r} cannot be saved; name landmarks by texts or whole numbers")
-    header = {
+            raise InvalidSetting(f"landmark {name!r} cannot be saved; use strings or integers as landmark ids")
+    return {
         "stream": FORMAT,
         "kernelgpa": __version__,
         "class": type(stream.estimator).__name__,
@@ -79,43 +91,41 @@ def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
         "window": stream.window,
         "automatic": stream.automatic,
         "frozen": stream.frozen,
-        "next": stream._next,
-        "keys": keys,
+        "next_key": stream._next_key,
+        "keys": list(stream._times),
         "ids": ids,
-        "aside": list(stream._aside),
+        "outside": list(stream._outside),
         "mirrored": sorted(stream._mirrored),
-        "loose": sorted(stream._loose),
+        "disconnected": sorted(stream._disconnected),
         "dimension": None if running is None else running.dimension,
-        "measured": {str(key): [_plain(one) for one in several] for key, several in stream._measured.items()},
-        "landmarks": None if solved is None else solved.landmarks,
-        "solved_keys": None if solved is None else list(solved.keys),
+        "motions": {str(key): [_plain(one) for one in several] for key, several in stream._motions.items()},
+        "landmarks": None if stream_map is None else stream_map.landmarks,
+        "map_keys": None if stream_map is None else list(stream_map.keys),
         "changed": stream._changed,
-        "deviations": [[*pair, off] for pair, off in stream._deviations.items()],
-        "about": about,
+        "motion_residuals": [[*motion, value] for motion, value in stream._motion_residuals.items()],
     }
-    d = 3 if running is None else running.dimension
+
+
+def _arrays(stream: StreamingGPA, clouds: Sequence[Cloud]) -> Arrays:
+    """The clouds one after another, and the map."""
+    stream_map, d = stream._map, 3 if stream._running is None else stream._running.dimension
     arrays: Arrays = {
-        "times": np.array([stream._order[key] for key in keys], dtype=np.float64),
+        "times": np.array(list(stream._times.values()), dtype=np.float64),
         "sizes": np.array([len(cloud.seen) for cloud in clouds], dtype=np.int64),
         "points": np.concatenate([np.zeros((0, d)), *(cloud.points for cloud in clouds)]),
         "weights": np.concatenate([np.zeros(0), *(cloud.weights for cloud in clouds)]),
         "resolutions": np.array([cloud.resolution for cloud in clouds], dtype=np.float64),
-        "usual": np.array(stream._usual, dtype=np.float64),
+        "past_motions": np.array(stream._history.motions, dtype=np.float64),
     }
-    if solved is not None:
-        arrays |= {name: getattr(solved, name) for name in SOLVED}
-    try:
-        text = json.dumps(header)
-    except (TypeError, ValueError) as problem:
-        raise InvalidSetting(f"what is to be kept beside the stream is no JSON ({problem})") from None
-    return packed({"header": np.array(text), **arrays})
-
-
-SOLVED = ("map", "rotations", "translations", "scales", "eigenvalues")
-
-
-def _cloud_of(stream: StreamingGPA, running: RunningSum, key: int) -> Cloud:
-    return stream._aside[key] if key in stream._aside else running.members[key].cloud
+    if stream_map is not None:
+        arrays |= {
+            "map": stream_map.map,
+            "rotations": stream_map.rotations,
+            "translations": stream_map.translations,
+            "scales": stream_map.scales,
+            "eigenvalues": stream_map.eigenvalues,
+        }
+    return arrays
 
 
 def _plain(one: Measured) -> dict[str, Any]:
@@ -123,41 +133,40 @@ def _plain(one: Measured) -> dict[str, Any]:
 
 
 def _restored(kind: type[StreamingGPA], header: dict[str, Any], arrays: Numbers) -> StreamingGPA:
-    """The stream; everything is checked on the way, so that what is returned can be used."""
+    """The stream; everything is checked here, so that the stream can be used without further checks."""
     estimator = CLASSES[header["class"]](**header["settings"])
     for name in ("automatic", "frozen", "changed"):
         if not isinstance(header[name], bool):
             raise Unsound(f"{name} is {header[name]!r}")
-    if not is_whole(header["next"], 0):
-        raise Unsound(f"next is {header['next']!r}")
+    if not is_whole(header["next_key"], 0):
+        raise Unsound(f"next_key is {header['next_key']!r}")
     stream = kind(estimator, window=header["window"], automatic=header["automatic"])
-    stream._next, d = header["next"], header["dimension"]
-    keys = _keys(header, "keys", range(stream._next))
+    stream._next_key, d = header["next_key"], header["dimension"]
+    keys = _keys(header, "keys", range(stream._next_key))
     if d is not None:
         if not is_whole(d, 2, 3):
             raise Unsound(f"the dimension is {d!r}")
         _restore_clouds(stream, header, arrays, d)
-        stream._measured = _measured_of(header, keys, d)
-    if d is None and (keys or header["measured"] or header["landmarks"] is not None):
+        stream._motions = _motions_of(header, keys, d)
+    if d is None and (keys or header["motions"] or header["landmarks"] is not None):
         raise Unsound("there are clouds and no dimension")
-    stream._mirrored = set(_keys(header, "mirrored", _keys(header, "aside", keys)))
-    stream._usual = deque(arrays.floats("usual", None, least=0).tolist(), maxlen=REMEMBERED)
+    stream._mirrored = set(_keys(header, "mirrored", _keys(header, "outside", keys)))
+    stream._history = MotionHistory(arrays.floats("past_motions", None, least=0).tolist())
     if header["landmarks"] is not None:
-        stream._solved = _solved_of(header, arrays, stream._next, d)
-        if stream.incremental and not np.isfinite(stream._solved.map).all():
-            raise Unsound("a landmark of the map has no place")
-        stream._places = {name: i for i, name in enumerate(stream._solved.landmarks)}
+        stream._map = _map_of(header, arrays, stream._next_key, d)
+        if stream.incremental and not np.isfinite(stream._map.map).all():
+            raise Unsound("a landmark of the map has no position")
     elif header["frozen"]:
         raise Unsound("it is frozen and has no map")
-    stream._loose = set(_keys(header, "loose", keys))
-    stream._deviations = _deviations_of(header)
+    stream._disconnected = set(_keys(header, "disconnected", keys))
+    stream._motion_residuals = _motion_residuals_of(header)
     stream.frozen, stream._changed = header["frozen"], header["changed"]
     _restore_warps(stream)
     return stream
 
 
 def _keys(header: dict[str, Any], name: str, among: Collection[int]) -> tuple[int, ...]:
-    """Keys of clouds, none of them twice, all of them among others."""
+    """Keys of clouds: distinct, and all of them among the given ones."""
     keys = names_of(header[name], name)
     for key in keys:
         if not is_whole(key) or key not in among:
@@ -165,28 +174,31 @@ def _keys(header: dict[str, Any], name: str, among: Collection[int]) -> tuple[in
     return tuple(key for key in keys if isinstance(key, int))
 
 
-def _measured_of(header: dict[str, Any], keys: Collection[int], d: int) -> dict[int, list[Measured]]:
-    """The motions; the cloud that one starts from may have left since."""
-    before = range(header["next"])
+def _motions_of(header: dict[str, Any], keys: Collection[int], d: int) -> dict[int, list[Measured]]:
+    """The measured motions; the cloud from which one starts may have left since."""
+    earlier = range(header["next_key"])
     found = {
-        int(key): [checked(Measured(**one), d, before) for one in some] for key, some in header["measured"].items()
+        int(key): [validated(Measured(**one), d, earlier) for one in some] for key, some in header["motions"].items()
     }
     if not set(found) <= set(keys):
-        raise Unsound("a motion was measured of a cloud that is not there")
+        raise Unsound("a motion was measured of a cloud that does not exist")
     return found
 
 
-def _deviations_of(header: dict[str, Any]) -> Deviations:
-    for key, source, i, _ in header["deviations"]:
+def _motion_residuals_of(header: dict[str, Any]) -> dict[MotionKey, float]:
+    rows = header["motion_residuals"]
+    for key, source, i, _ in rows:
         if not is_whole(key) or not is_whole(i) or not (is_whole(source) or isinstance(source, str)):
-            raise Unsound(f"deviations have {key!r}, {source!r}, {i!r}")
-    return {(key, source, i): number(off, "a deviation", least=0) for key, source, i, off in header["deviations"]}
+            raise Unsound(f"motion_residuals has {key!r}, {source!r}, {i!r}")
+    return {
+        (key, source, i): number(value, "a residual", least=0) for key, source, i, value in header["motion_residuals"]
+    }
 
 
-def _solved_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> StreamMap:
-    """The map as it was; clouds of it may have left since."""
+def _map_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> StreamMap:
+    """The map as it was; some of its clouds may have left since."""
     landmarks = names_of(header["landmarks"], "landmarks")
-    keys = _keys(header, "solved_keys", range(count))
+    keys = _keys(header, "map_keys", range(count))
     n, m = len(keys), len(landmarks)
     return StreamMap(
         list(landmarks),
@@ -200,28 +212,32 @@ def _solved_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> S
 
 
 def _restore_warps(stream: StreamingGPA) -> None:
-    """The clouds in the sum again, and with them their warps."""
-    running, solved = stream._running, stream._solved
+    """Compute the sum of the clouds again, and with it their warps."""
+    running, stream_map = stream._running, stream._map
     if running is None:
         return
-    running.settle(stream._loose)
-    if solved is None:
+    running.update_participation(stream._disconnected)
+    if stream_map is None:
         return
     if stream.incremental:
-        rows = np.array([stream._places.get(name, -1) for name in running.names], dtype=np.intp)
-        # where clouds have come since that share more with another, that one is no longer what it was
-        same = {key: one for key, one in reduced_of(running).items() if key in solved.keys and rows[one[1]].min() >= 0}
-        stream._solved = replace(solved, reduced=same, rows=rows)
+        rows = np.array([stream_map.rows.get(name, -1) for name in running.names], dtype=np.intp)
+        # A cloud that shares landmarks with clouds added since the map was solved has another reduced cloud now.
+        same = {
+            key: one
+            for key, one in reduced_clouds(running).items()
+            if key in stream_map.poses and rows[one[1]].min() >= 0
+        }
+        stream._map = replace(stream_map, reduced=same, rows_of_indices=rows)
     elif not stream.frozen and not stream._changed:
-        stream._keep(stream._solve(running))
+        stream._replace_map(stream._solve(running))
 
 
 def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers, d: int) -> None:
-    running = stream._running = RunningSum(stream._family(), d)
-    keys, aside = header["keys"], set(_keys(header, "aside", header["keys"]))
+    running = stream._running = RunningSum(family_of(stream.estimator), d)
+    keys, outside = header["keys"], set(_keys(header, "outside", header["keys"]))
     n = len(keys)
     if not isinstance(header["ids"], list) or len(header["ids"]) != n:
-        raise Unsound("clouds and ids do not fit")
+        raise Unsound(f"there are {n} clouds, and ids of another number")
     sizes = arrays.whole("sizes", n)
     points = split(arrays.floats("points", None, d), sizes, "points")
     weights = split(arrays.floats("weights", None, least=LEAST_WEIGHT), sizes, "weights")
@@ -230,13 +246,12 @@ def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Number
         ids = names_of(header["ids"][t], "ids")
         if len(ids) != sizes[t]:
             raise Unsound(f"cloud {key} has {len(ids)} ids and {sizes[t]} points")
-        numbers = running.numbers_of(list(ids))
-        order = np.argsort(numbers)
-        cloud = Cloud(key, numbers[order], points[t][order], weights[t][order], float(resolutions[t]))
-        stream._require_sound(cloud, d)
-        stream._order[key] = float(times[t])
-        if key in aside:
-            stream._aside[key] = cloud
-            running.keep_names(cloud)
+        indices = running.assign(list(ids))
+        order = np.argsort(indices)
+        cloud = Cloud(key, indices[order], points[t][order], weights[t][order], float(resolutions[t]))
+        stream._check_cloud(cloud, d)
+        stream._times[key] = float(times[t])
+        if key in outside:
+            stream._put_outside(key, cloud)
         else:
             running.add(key, cloud)

@@ -1,16 +1,15 @@
-"""Clouds that come and go one at a time, and a map that is kept current.
+"""Clouds that are added and dropped one at a time, and a map that is kept current.
 
-    add, drop      change the sum of the clouds' forms, which touches only what a cloud saw
-    update         solve the sum: the map of a batch fit to the same clouds, in a frame that does not jump
-
-The frame follows the last map: the new one is moved rigidly onto it at the landmarks that both have.  What that cannot
-undo is change of the map itself, and where it is many times the usual an event says so: a loop was closed.
+add, drop      change the running sum of the costs, only at the landmarks that the cloud observes
+update         solve the sum: the map of a batch fit to the same clouds
+               align it rigidly with the last map, so that its frame does not jump
+               refine the poses by measured motions
+               report events: a loop that was closed, motions that contradict the clouds
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -21,74 +20,106 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from .._numerics.threads import one_blas_thread
-from ..errors import (
-    InvalidObservations,
-    InvalidSetting,
-    KernelGPAError,
-    NotFitted,
-    NumericalFailure,
-    TooLarge,
-    WeaklyConnected,
-)
+from ..errors import InvalidObservations, InvalidSetting, KernelGPAError, NotFitted, WeaklyConnected
 from ..estimators.base import GPA
-from ..estimators.deformable import DeformableGPA
 from ..estimators.models import KernelGPA
-from ..estimators.registration import padded
 from ..estimators.screening import screen
-from ..gauge.initial import WarmStart
 from ..gauge.mirror import is_mirror_image
-from ..gauge.poses import pose_onto
-from ..observations.arrays import finite_rows
 from ..observations.checks import MOST_RATIO, MOST_WEIGHT
 from ..observations.cloud import Cloud, cloud_of
 from ..observations.collection import Observations
-from ..observations.connectivity import connected_groups, require_connected
 from ..observations.identifiers import listed, refuse_repeats
-from ..spectrum.running_sum import Key, RunningSum
 from ..typing import Array, Name
-from ..warps import AffineFamily
-from .known import StreamResults
-from .memory import require_memory
-from .motions import SURPRISING, Measured, checked, contradicted, measured_of, with_motions
-from .solved import StreamMap, determines_motion, moved_onto, reduced_of, refitted, with_lonely
-from .trust import pose_trust
-
-STILL = 1e-9  # of the map's size: motions below this are rounding
-UNUSUAL = 5.0  # times the usual motion of the map that is an event
-REMEMBERED = 50  # updates, from which the usual is known
-FEWEST = 5  # of them before anything is unusual
-NO_TIE = 1e-9  # of the largest eigenvalue: one below may mean that some clouds are not tied
+from .memory import MemoryLimits, require_memory
+from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions, validated
+from .results import StreamResults
+from .running_sum import CloudKey, RunningSum
+from .solving import disconnected_from, family_of, initial_rotations, refit, reset_if_interrupted, solve_sum
+from .stream_map import MotionHistory, StreamMap, align
 
 
 @dataclass(frozen=True)
 class Update:
-    """What an update did."""
+    """The outcome of an update."""
 
-    clouds: int  # that take part
+    clouds: int  # that participate
     landmarks: int  # of the map
-    moved: float  # root mean square motion of the landmarks that were there before, after the frame is kept; NaN: none
+    moved: float  # root mean square motion of the landmarks that the last map had too, after alignment; NaN: no such
     events: tuple[str, ...] = ()
 
 
 class StreamingGPA(StreamResults):
-    """A registration of clouds that come and go.
+    """Registration of clouds that are added and dropped one at a time.
 
-    >>> from kernelgpa import StreamingGPA
-    >>> stream = StreamingGPA(window=300, bandwidth=0.25, smoothing=0.1)
-    >>> key = stream.add(points, ids)  # doctest: +SKIP
-    >>> stream.update()  # doctest: +SKIP
-    >>> stream.map_, stream.landmarks_, stream.pose(key)  # doctest: +SKIP
+    Parameters
+    ----------
+    estimator : GPA, optional
+        The method, such as ``TPSGPA()``.  The default is :class:`KernelGPA` with the settings given by name.
+    window : int, optional
+        How many clouds are kept.  When one more is added, the oldest is dropped.  The default keeps all clouds.
+    automatic : bool, default=False
+        Whether every ``add`` and ``drop`` calls ``update``, once the map can be solved.
+    **settings
+        Settings of :class:`KernelGPA`, if no estimator is given.
 
-    estimator : the method, such as ``TPSGPA()``; without it KernelGPA with the settings that are given by name.
-    window : the clouds that are kept; the oldest goes when one more comes.  None: all.
-    automatic : whether every ``add`` and ``drop`` updates the map, as soon as it can be solved.
+    Attributes
+    ----------
+    map_ : ndarray of shape (m, d)
+        Landmark positions.
+    landmarks_ : tuple of length m
+        Ids of the landmarks in the order of ``map_``, sorted if they can be sorted.
+    keys_ : tuple of length n
+        Keys of all clouds, oldest first.
+    times_ : ndarray of shape (n,)
+        Times of all clouds.
+    rotations_, translations_ : ndarrays of shapes (n, d, d) and (n, d)
+        Poses of all clouds: ``R p + t`` lies near the map.  NaN for a cloud that waits.
+    warps_ : list of length n
+        Warps from each cloud into the map.  None for a cloud that waits.
+    scales_ : ndarray of shape (d,)
+        Global scales of the map.
+    eigenvalues_ : ndarray of shape (d + 1,)
+        Bottom eigenvalues of the summed cost.
+    waiting_, mirrored_ : lists of keys
+        Clouds that share too few landmarks with the others so far, and clouds that are mirror images of the others.
+        Neither participate in the map.
+    frozen : bool
+        Whether the map is kept as it is.
+
+    Notes
+    -----
+    The cost of the map is a sum over clouds, ``Q = sum_t Q_t`` (docs/theory.md, section 16), which a cloud changes only
+    at the landmarks that it observes.  An update solves this sum and gives the map of a batch fit to the same clouds,
+    moved rigidly onto the last map at the landmarks that both have.  Measured motions refine the poses (equation 19)
+    and leave the map unchanged.  Estimators whose map does not follow from the sum (``robust``, ``RigidGPA``, pairwise
+    scales) are fitted anew at each update.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import StreamingGPA, simulate
+    >>> scene = simulate.liver(clouds=6, landmarks=40)
+    >>> stream = StreamingGPA(window=4, bandwidth=0.25, smoothing=0.1)
+    >>> for points in scene.points:
+    ...     seen = np.flatnonzero(np.isfinite(points[:, 0]))
+    ...     key = stream.add(points[seen], ids=seen.tolist())
+    >>> update = stream.update()
+    >>> update.clouds, update.landmarks, stream.keys_
+    (4, 40, (2, 3, 4, 5))
+    >>> rotation, translation = stream.pose(key)
+    >>> stream.transform(points[seen], cloud=key).shape == (len(seen), 3)
+    True
     """
+
+    memory_limits = MemoryLimits()
 
     def __init__(
         self, estimator: GPA | None = None, *, window: int | None = None, automatic: bool = False, **settings: Any
     ) -> None:
         if estimator is not None and settings:
-            raise InvalidSetting(f"settings {', '.join(settings)} are given beside an estimator; give them to it")
+            raise InvalidSetting(
+                f"an estimator and {', '.join(settings)} are given; give the settings to the estimator"
+            )
         if estimator is not None and not isinstance(estimator, GPA):
             raise InvalidSetting(f"estimator is {estimator!r}; expected KernelGPA(...), TPSGPA(...) or the like")
         if window is not None and (not isinstance(window, Integral) or window < 2):
@@ -97,12 +128,16 @@ class StreamingGPA(StreamResults):
         self.estimator = KernelGPA(**settings) if estimator is None else clone(estimator)
         self.estimator.check_settings()
         self.window, self.automatic = None if window is None else int(window), bool(automatic)
-        self._weights: dict[Name, tuple[float, float]] = {}  # of all clouds, least and most
-        self._measured: dict[Key, list[Measured]] = {}
-        self._loose: set[Key] = set()  # clouds that nothing ties to the map as yet
-        self._space = np.zeros((0, 0))  # (numbers, ...) near the bottom of the spectrum
-        self._usual: deque[float] = deque(maxlen=REMEMBERED)
-        self._next, self._changed, self.frozen = 0, False, False
+        self._weight_ranges: dict[Name, tuple[float, float]] = {}  # least and largest weight of each cloud
+        self._motions: dict[CloudKey, list[Measured]] = {}
+        self._disconnected: set[CloudKey] = set()  # clouds that too few shared landmarks connect with the map
+        self._history = MotionHistory()
+        self._next_key, self._changed, self.frozen = 0, False, False
+
+    @property
+    def incremental(self) -> bool:
+        """Whether an update solves the running sum; otherwise the estimator is fitted anew."""
+        return self.estimator.solves_from_sum
 
     # -- clouds come and go --
 
@@ -113,36 +148,32 @@ class StreamingGPA(StreamResults):
         time: float | None = None,
         weights: npt.ArrayLike | None = None,  # (s,)
         measured: Measured | Sequence[Measured] = (),
-    ) -> Key:
-        """A cloud; an id that was never seen is a new landmark.  The key drops it again."""
-        key = self._next
+    ) -> CloudKey:
+        """Add a cloud and return its key; an id that was never seen is a new landmark."""
+        key = self._next_key
         if isinstance(ids, Set):
             raise InvalidObservations(f"cloud {key}: its ids are a set, which has no order; give a list")
         names = listed(ids)
         refuse_repeats(names, f"cloud {key}: landmark id")
         cloud = cloud_of(points, names, key, weights)
-        running = self._running or RunningSum(self._family(), cloud.points.shape[1])
+        running = self._running or RunningSum(family_of(self.estimator), cloud.points.shape[1])
         when = self.time_of(time)
-        given = [measured] if isinstance(measured, Measured) else measured
-        if not isinstance(given, Sequence) or not all(isinstance(one, Measured) for one in given):
-            raise InvalidObservations(f"measured is {measured!r}; expected Measured(...), or a list of them")
-        motions = [checked(one, running.dimension, self._order) for one in given]
-        leaving = self._leaving()
+        motions = self._validated(measured, running.dimension)
+        leaving, seen_names = self._leaving(), [names[i] for i in cloud.seen]
         if not self.frozen:
-            require_memory(running, [names[i] for i in cloud.seen], leaving)
-        self._require_sound(cloud, running.dimension)
-        self._running, self._next = running, key + 1
+            require_memory(running, self.memory_limits, seen_names, leaving)
+        self._check_cloud(cloud, running.dimension)
+        self._running, self._next_key = running, key + 1
         for old in leaving:
             self._remove(old)
-        numbers = running.numbers_of([names[i] for i in cloud.seen])
-        order = np.argsort(numbers)
-        cloud = replace(cloud, seen=numbers[order], points=cloud.points[order], weights=cloud.weights[order])
-        self._order[key] = when
+        indices = running.assign(seen_names)
+        order = np.argsort(indices)
+        cloud = replace(cloud, seen=indices[order], points=cloud.points[order], weights=cloud.weights[order])
+        self._times[key] = when
         if motions:
-            self._measured[key] = motions
-        if self.frozen or self._is_mirrored(cloud):
-            self._aside[key] = cloud
-            running.keep_names(cloud)
+            self._motions[key] = motions
+        if self.frozen or self._is_mirrored(key, cloud):
+            self._put_outside(key, cloud)
         else:
             running.add(key, cloud)
             self._changed = True
@@ -150,286 +181,201 @@ class StreamingGPA(StreamResults):
             self._try_update()
         return key
 
-    def _leaving(self) -> list[Key]:
-        """The oldest clouds, which one more pushes out of the window."""
-        oldest = sorted(self._order, key=lambda old: (self._order[old], old))
-        return [] if self.window is None else oldest[: max(0, len(oldest) - self.window + 1)]
-
-    def drop(self, key: Key) -> None:
-        """Without a cloud that was added."""
+    def drop(self, key: CloudKey) -> None:
+        """Remove a cloud."""
         self._require_key(key)
         self._remove(key)
         if self.automatic:
             self._try_update()
 
-    def _remove(self, key: Key) -> None:
-        running = self._living()
-        if key in self._aside:
-            running.release_names(self._aside.pop(key))
-        else:
-            running.drop(key)
-            self._changed = True
-        self._mirrored.discard(key)
-        self._measured.pop(key, None)
-        self._warps.pop(key, None)
-        del self._order[key], self._weights[key]
-
     def time_of(self, time: float | None) -> float:
-        """The time of a cloud that comes now; an error where it is older than all of a full window."""
+        """The time of a cloud that is added now; None follows the latest cloud.
+
+        A cloud older than all of a full window would leave at once, and is an error.
+        """
         if time is None:
-            return max(self._order.values(), default=-1.0) + 1.0
+            return max(self._times.values(), default=-1.0) + 1.0
         if not isinstance(time, Real) or isinstance(time, bool) or not abs(time) < np.inf:
             raise InvalidObservations(f"time is {time!r}; expected a number")
-        if self.window is not None and len(self._order) >= self.window and time < min(self._order.values()):
-            begins = min(self._order.values())
+        if self.window is not None and len(self._times) >= self.window and time < min(self._times.values()):
             raise InvalidObservations(
-                f"time {time:g} is before all of a full window, which begins at {begins:g}; expected it sooner, or a "
-                "wider window"
+                f"time {time:g} is before the window, which is full and begins at {min(self._times.values()):g}; add "
+                "clouds in time, or use a wider window"
             )
         return float(time)
 
-    def _require_sound(self, cloud: Cloud, dimension: int) -> None:
+    def _validated(self, measured: Measured | Sequence[Measured], dimension: int) -> list[Measured]:
+        motions = [measured] if isinstance(measured, Measured) else measured
+        if not isinstance(motions, Sequence) or not all(isinstance(one, Measured) for one in motions):
+            raise InvalidObservations(f"measured is {measured!r}; expected Measured(...), or a list of them")
+        return [validated(one, dimension, self._times) for one in motions]
+
+    def _check_cloud(self, cloud: Cloud, dimension: int) -> None:
+        """Check a cloud by itself and its weights against those of all clouds, which are recorded."""
         d = cloud.points.shape[1]
         if d not in (2, 3) or d != dimension:
             raise InvalidObservations(f"cloud {cloud.name}: its points are in {d}D; expected {dimension}D")
         Observations((cloud,), tuple(range(len(cloud.seen))), d)._checked()
-        lightest = min(float(cloud.weights.min()), *(low for low, _ in self._weights.values()), np.inf)
-        heaviest = max(float(cloud.weights.max()), *(high for _, high in self._weights.values()), 0.0)
+        own = float(cloud.weights.min()), float(cloud.weights.max())
+        lightest = min(low for low, _ in (own, *self._weight_ranges.values()))
+        heaviest = max(high for _, high in (own, *self._weight_ranges.values()))
         if heaviest > MOST_RATIO * lightest or heaviest > MOST_WEIGHT:
             raise InvalidObservations(
-                f"cloud {cloud.name}: with it weights range from {lightest:.3g} to {heaviest:.3g}; double precision "
-                f"carries a ratio of {MOST_RATIO:g}; give 0 to what should not count"
+                f"cloud {cloud.name}: with it the weights range from {lightest:.3g} to {heaviest:.3g}, a ratio above "
+                f"the {MOST_RATIO:g} that double precision carries; give weight 0 to observations that should not count"
             )
-        self._weights[cloud.name] = float(cloud.weights.min()), float(cloud.weights.max())
+        self._weight_ranges[cloud.name] = own
+
+    def _leaving(self) -> list[CloudKey]:
+        """The oldest clouds, which leave the window when one more is added."""
+        return [] if self.window is None else list(self.keys_[: max(0, len(self._times) - self.window + 1)])
+
+    def _remove(self, key: CloudKey) -> None:
+        running = self._require_running()
+        if key in self._outside:
+            running.index.release(self._outside.pop(key).seen)
+        else:
+            running.drop(key)
+            self._changed = True
+        self._mirrored.discard(key)
+        self._motions.pop(key, None)
+        self._warps.pop(key, None)
+        del self._times[key], self._weight_ranges[key]
+
+    def _put_outside(self, key: CloudKey, cloud: Cloud) -> None:
+        """Keep a cloud, and the indices of its landmarks, outside the sum."""
+        self._outside[key] = cloud
+        self._require_running().index.hold(cloud.seen)
+
+    def _put_inside(self, keys: Set[CloudKey]) -> None:
+        """Add clouds that were kept outside to the sum."""
+        running = self._require_running()
+        for key in keys:
+            cloud = self._outside.pop(key)
+            running.add(key, cloud)
+            running.index.release(cloud.seen)
+            self._warps.pop(key, None)
+
+    def _is_mirrored(self, key: CloudKey, cloud: Cloud) -> bool:
+        """Whether a cloud is a mirror image of the map; if so, it is recorded as one."""
+        overlap = self._overlap(cloud)
+        if overlap is None or not is_mirror_image(*overlap):
+            return False
+        self._mirrored.add(key)
+        return True
 
     # -- the map --
 
     def update(self) -> Update:
-        """Solve for the clouds that are here; the old results stay where that cannot be done."""
-        running = self._living()
-        if self.frozen or (not self._changed and self._solved is not None):
-            return Update(len(running.keys), len(self._places), 0.0)
-        require_memory(running)
-        try:
-            with one_blas_thread():
-                solved = self._solve(running)
-        except MemoryError as problem:
-            running.forget_sum()  # half done; the next update makes it again
-            raise TooLarge(
-                f"the memory was used up by an update of {len(running.members)} clouds and {len(running.names)} "
-                "landmarks; "
-                "use fewer landmarks per frame or a smaller window"
-            ) from problem
-        except KernelGPAError:
-            raise
-        except BaseException:  # interrupted, perhaps with a cloud half in the sum
-            running.forget_sum()
-            raise
-        moved, events = self._keep(solved)
+        """Solve the map of the clouds in the stream; the last results stay if that is impossible."""
+        running = self._require_running()
+        if self._map is not None and (self.frozen or not self._changed):
+            return Update(len(running.participating), len(self._map.landmarks), 0.0)
+        require_memory(running, self.memory_limits)
+        with one_blas_thread(), reset_if_interrupted(running):
+            solved = self._solve(running)
+        moved, events = self._replace_map(solved)
         events += self._refine_poses()
         self._changed = False
-        return Update(len(solved.keys), len(solved.landmarks), moved, events)
+        return Update(len(solved.keys), len(solved.landmarks), moved, tuple(events))
 
-    def _try_update(self) -> Update | None:
+    def _try_update(self) -> None:
         try:
-            return self.update()
-        except KernelGPAError:  # not yet enough, or clouds that nothing ties as yet: update() says it
-            return None
+            self.update()
+        except KernelGPAError:  # too few clouds, or not connected so far; an explicit update() raises it
+            return
 
     def _solve(self, running: RunningSum) -> StreamMap:
-        """The map of all clouds that are tied; of several groups that of the map that is there, the others wait."""
-        self._loose = set()
-        if len(self._mirrored) > len(running.members):  # the others may be the mirror images
-            self._take_back(self._mirrored)
-            self._mirrored, self._solved = set(), None
+        """The map of the participating clouds, in its own frame; clouds not connected with the last map wait."""
+        self._disconnected = set()
+        if len(self._mirrored) > len(running.records):  # the majority decides which clouds are the mirror images
+            self._put_inside(self._mirrored)
+            self._mirrored, self._map = set(), None
         while True:
-            running.settle(self._loose)
-            if len(running.keys) < 2:
+            running.update_participation(self._disconnected)
+            if len(running.participating) < 2:
                 raise InvalidObservations(
-                    f"{len(running.keys)} clouds share landmarks as yet, {len(running.waiting)} wait; at least 2 are "
-                    "needed"
+                    f"{len(running.participating)} clouds share landmarks so far and {len(running.waiting)} wait; at "
+                    "least 2 are needed"
                 )
             try:
-                start = self._start(running)
-                if len(running.keys) < 2:
-                    raise InvalidObservations("only one cloud is left once mirror images are taken out")
-                return self._solve_sum(running, start) if self.incremental else refitted(self.estimator, running)
+                rotations = self._initial_rotations(running)
+                if len(running.participating) < 2:
+                    raise InvalidObservations("only one cloud is not a mirror image of the others; add more clouds")
+                if self.incremental:
+                    return solve_sum(self.estimator, running, rotations, self._map)
+                return refit(self.estimator, running)
             except WeaklyConnected:
-                if self._solved is None:
+                if self._map is None:
                     raise
-                self._loose |= self._not_of_the_map(running)
+                self._disconnected |= disconnected_from(self._map, running)
 
-    def _not_of_the_map(self, running: RunningSum) -> set[Key]:
-        """All clouds but those of the group that shares most landmarks with the map."""
-        keys = sorted(running.keys)
-        groups = [{keys[t] for t in group.members} for group in connected_groups(running.batch())]
-
-        def shared(group: set[Key]) -> int:
-            names = {running.names[number] for key in group for number in running.members[key].cloud.seen.tolist()}
-            return sum(name in self._places for name in names)
-
-        return set(keys) - groups[int(np.argmax([shared(group) for group in groups]))]
-
-    def _solve_sum(self, running: RunningSum, start: Array) -> StreamMap:
-        core, cost = running.arrays(), running.cost()
-        try:
-            warm = None if self._solved is None else WarmStart(start, self._near(running))
-            solution = self._bending().solve(core, cost, start, warm=warm)
-        except (NumericalFailure, np.linalg.LinAlgError) as problem:
-            require_connected(running.batch())
-            raise NumericalFailure(str(problem)) from problem
-        spectrum = solution.spectrum
-        if spectrum is None:
-            raise NumericalFailure("the solve gave no spectrum")
-        if spectrum.values[0] < NO_TIE * spectrum.top:  # clouds that come apart cost nothing
-            require_connected(running.batch())
-        gauge = solution.gauge
-        if spectrum.subspace is not None:
-            self._space = np.zeros((len(running.names), spectrum.subspace.shape[1]))
-            self._space[running.numbers] = spectrum.subspace
-        solved = StreamMap(
-            list(running.landmarks),
-            gauge.map,
-            running.keys,
-            gauge.rotations,
-            gauge.translations,
-            gauge.scales,
-            padded(spectrum.values, running.dimension + 1),
-            reduced=reduced_of(running),
-            rows=running.places.copy(),
-        )
-        return with_lonely(solved, running)
-
-    def _near(self, running: RunningSum) -> Array:  # (m, ...)
-        """Vectors near the bottom of the spectrum: the last ones; landmarks that are new have any value."""
-        numbers = np.array(running.numbers)
-        known = numbers < len(self._space)
-        near = np.zeros((len(numbers), self._space.shape[1]))
-        near[known] = self._space[numbers[known]]
-        return near
-
-    def _start(self, running: RunningSum) -> Array:  # (n, d, d)
-        """Rotations to begin from: the last ones; new clouds are laid onto the map."""
-        if self._solved is not None:
-            known = dict(zip(self._solved.keys, self._solved.rotations, strict=True))
-            rotations = [known[key] if key in known else self._laid(running, key) for key in running.keys]
-            if all(one is not None for one in rotations):
-                return np.array(rotations)
-        problem, keys = screen(running.batch()), sorted(running.keys)
+    def _initial_rotations(self, running: RunningSum) -> Array:  # (n, d, d)
+        """Rotations from the last map, or from an affine estimate that also finds mirror images."""
+        rotations = None if self._map is None else initial_rotations(running, self._map)
+        if rotations is not None:
+            return rotations
+        problem, keys = screen(running.observations()), sorted(running.participating)
         self._mirrored |= {keys[t] for t in problem.mirrored}
-        keys = [keys[t] for t in problem.part]
-        for key in list(self._mirrored & set(running.keys)):
-            cloud = running.members[key].cloud
-            self._aside[key] = cloud
-            running.keep_names(cloud)
+        for key in self._mirrored & set(running.participating):
+            self._put_outside(key, running.records[key].cloud)
             running.drop(key)
-        running.settle()
-        found = dict(zip(keys, problem.initial.gauge.rotations, strict=True))
-        return np.array([found[key] for key in running.keys])
+        running.update_participation()
+        estimated = dict(zip((keys[t] for t in problem.part), problem.initial.gauge.rotations, strict=True))
+        return np.array([estimated[key] for key in running.participating])
 
-    def _laid(self, running: RunningSum, key: Key) -> Array | None:
-        found = self._shared_with_map(running.members[key].cloud)
-        if found is None:
-            return None
-        return pose_onto(*found)[0]
-
-    def _is_mirrored(self, cloud: Cloud) -> bool:
-        found = self._shared_with_map(cloud)
-        if found is None or not is_mirror_image(*found):
-            return False
-        self._mirrored.add(cloud.name)  # type: ignore[arg-type]
-        return True
-
-    def _keep(self, solved: StreamMap) -> tuple[float, tuple[str, ...]]:
-        """The new map, moved rigidly onto the old one at the landmarks that both have."""
+    def _replace_map(self, solved: StreamMap) -> tuple[float, list[str]]:
+        """Align a new map with the last one and replace it; the motion of the map, and events."""
         moved, events = np.nan, list[str]()
-        if self._solved is not None:
-            common = [(i, self._places[name]) for i, name in enumerate(solved.landmarks) if name in self._places]
-            here, there = np.array(common, dtype=np.intp).reshape(-1, 2).T
-            new, old = solved.map[here], self._solved.map[there]
-            sound = finite_rows(new) & finite_rows(old)
-            if determines_motion(new[sound]):
-                solved, moved = moved_onto(solved, new[sound], old[sound])
+        if self._map is not None:
+            solved, moved = align(solved, self._map)
+            if np.isnan(moved):
+                events.append("a new map begins, in its own frame: it shares too few landmarks with the last map")
             else:
-                events.append("a new map begins, in a frame of its own: it shares too few landmarks with the last one")
-        self._solved = solved
-        self._places = {name: i for i, name in enumerate(solved.landmarks)}
-        self._warps = dict(solved.warps)
-        if not np.isnan(moved):
-            usual = float(np.median(self._usual)) if len(self._usual) >= FEWEST else np.inf
-            usual = max(usual, STILL * float(solved.scales[0]) / np.sqrt(len(solved.map)))
-            if moved > UNUSUAL * usual:
-                events.append(
-                    f"the map moved by {moved:.3g}, {moved / usual:.0f} times the usual: a loop was closed, or clouds "
-                    "that held it went"
-                )
-            self._usual.append(moved)
-        return float(moved), tuple(events)
+                events += self._history.record(moved, float(solved.scales[0]) / np.sqrt(len(solved.map)))
+        self._map, self._warps = solved, dict(solved.warps)
+        return float(moved), events
 
-    # -- frozen --
+    def _refine_poses(self) -> list[str]:
+        """Refine the poses by measured motions; an event if motions contradict the clouds that did not before."""
+        stream_map, running = self._require_map(), self._require_running()
+        pairs = usable_motions(self._motions, stream_map.keys)
+        before, self._motion_residuals = self._motion_residuals, {}
+        if not pairs:
+            return []
+        covariances = np.array([pose_covariance(*self._participating(running, key)) for key in stream_map.keys])
+        self._map, self._motion_residuals = refine_poses(stream_map, pairs, covariances)
+        new = {one: value for one, value in self._motion_residuals.items() if before.get(one, 0.0) <= CONTRADICTION}
+        return [finding.found for finding in contradictions(new)]
+
+    def _participating(self, running: RunningSum, key: CloudKey) -> tuple[Cloud, Array]:
+        """The observations of a cloud that participate, and the positions of their landmarks in the map."""
+        stream_map, part = self._require_map(), running.records[key].participating
+        if part is None:
+            raise NotFitted(f"cloud {key} does not participate in the map; call update()")
+        return part, stream_map.map[[stream_map.rows[name] for name in running.index.names_of(part.seen)]]
+
+    # -- a map that stays as it is --
 
     def freeze(self) -> None:
-        """Keep the map as it is; clouds that come are warped onto it, and have no say in it.
+        """Keep the map as it is; clouds added from now on are warped onto it and do not change it.
 
-        Their warps are those of the family, without robust weights; measured motions count once the map is solved
-        again.
+        Their warps have no robust weights.  Motions measured of them count once the map is solved again.
         """
-        self._require_solved()
+        self._require_map()
         self.frozen = True
 
     def unfreeze(self) -> Update:
-        """Let all clouds take part again, those that came meanwhile too, and solve."""
+        """Let all clouds participate again, also those added while the map was frozen, and update."""
         self.frozen = False
-        self._take_back({key for key, cloud in self._aside.items() if not self._is_mirrored(cloud)})
+        self._put_inside({key for key, cloud in self._outside.items() if not self._is_mirrored(key, cloud)})
         self._changed = True
         return self.update()
-
-    def _take_back(self, keys: set[Key]) -> None:
-        running = self._living()
-        for key in keys:
-            cloud = self._aside.pop(key)
-            running.add(key, cloud)
-            running.release_names(cloud)
-            self._warps.pop(key, None)
-
-    @property
-    def incremental(self) -> bool:
-        """Whether an update solves the sum; robust and rigid fits and pairwise scales are fitted again instead."""
-        return (
-            isinstance(self.estimator, DeformableGPA)
-            and self.estimator.robust is None
-            and self.estimator.scale_method != "pairwise"
-            and getattr(self.estimator, "method", "spectral") == "spectral"
-        )
-
-    # -- motions that a sensor measured --
-
-    def _refine_poses(self) -> tuple[str, ...]:
-        """Poses that answer to the clouds and to what was measured of their motion; without that nothing changes.
-
-        Returned is what is told of motions that contradict the clouds for the first time.
-        """
-        solved, running = self._require_solved(), self._living()
-        pairs = measured_of(self._measured, solved)
-        known, self._deviations = self._deviations, {}
-        if not pairs:
-            return ()
-        trust = np.array([pose_trust(*self._in_map(running, key)) for key in solved.keys])
-        self._solved, self._deviations = with_motions(solved, pairs, trust)
-        new = {pair: off for pair, off in self._deviations.items() if known.get(pair, 0.0) <= SURPRISING}
-        return tuple(finding.found for finding in contradicted(new))
-
-    def _in_map(self, running: RunningSum, key: Key) -> tuple[Cloud, Array]:
-        used = running.members[key].used
-        if used is None:
-            raise NotFitted(f"cloud {key} does not take part")
-        rows = [self._places[running.names[number]] for number in used.seen.tolist()]
-        return used, self._require_solved().map[rows]
 
     # -- checkpoints --
 
     def checkpoint(self, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
-        """Everything in one file, written whole or not at all; ``resume`` goes on from it."""
+        """Save the whole stream in one file, atomically; ``about`` is any JSON to keep beside it."""
         from .checkpoint import write
 
         write(self, path, about or {})
@@ -440,13 +386,3 @@ class StreamingGPA(StreamResults):
         from .checkpoint import read
 
         return read(cls, path)[0]
-
-    # -- small things --
-
-    def _family(self) -> Any:
-        return self._bending().family() if isinstance(self.estimator, DeformableGPA) else AffineFamily()
-
-    def _bending(self) -> DeformableGPA:
-        if not isinstance(self.estimator, DeformableGPA):
-            raise InvalidSetting(f"{type(self.estimator).__name__} has no warps that bend")
-        return self.estimator

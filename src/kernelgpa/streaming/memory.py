@@ -1,30 +1,63 @@
-"""Whether the next update of a stream has enough memory, found out before anything is changed."""
+"""Whether the next update of a running sum has enough memory, found out before anything is changed.
+
+Counted are numbers of eight bytes, with n clouds that each see s of m landmarks, d dimensions and q features per cloud:
+
+    n s^2 or n s q     reduced clouds
+    12 m^2             the sum in two parts, its next state, and the solve
+    8 n m d            stacked clouds
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..errors import TooLarge
-from ..spectrum.forecast import clouds_of_stream, forecast_stream
-from ..spectrum.running_sum import Key, RunningSum
+from ..spectrum.forecast import WORD, available_memory
 from ..typing import Name
+from .running_sum import CloudKey, RunningSum
 
-UNASKED = 1 << 25  # bytes: less is taken without asking the system, which takes longer than most frames
+
+@dataclass(frozen=True)
+class MemoryLimits:
+    """How much memory an update may take."""
+
+    unchecked: int = 1 << 25  # bytes: less is taken without asking the system, which takes longer than most frames
+    available: Callable[[], int] = available_memory  # bytes that the system can still give
 
 
-def require_memory(running: RunningSum, names: Sequence[Name] = (), leaving: Sequence[Key] = ()) -> None:
-    """An error unless an update has enough memory once a cloud of such landmarks has come and others have left."""
+def require_memory(
+    running: RunningSum,
+    limits: MemoryLimits,
+    names: Sequence[Name] = (),
+    leaving: Sequence[CloudKey] = (),
+) -> None:
+    """Raise TooLarge unless an update has enough memory after a cloud with these landmarks came and others left."""
     d, features = running.dimension, running.family.features(running.dimension)
-    held = running.held + 8 * clouds_of_stream(running.sizes, d, features)
-    sizes, m = running.most_with(names)
-    needed = forecast_stream(sizes, m, d, features, held, UNASKED)
-    if needed.fits:
+    held = running.nbytes + WORD * _reduced_clouds(running.sizes, d, features)
+
+    def missing(sizes: Sequence[int], m: int) -> tuple[int, int] | None:
+        """The bytes that are needed and that are available, unless they suffice."""
+        numbers = 12 * m**2 + 8 * len(sizes) * m * d + _reduced_clouds(sizes, d, features)
+        needed = max(0, WORD * numbers - held)
+        if needed <= limits.unchecked:
+            return None
+        available = limits.available()
+        return None if needed <= available else (needed, available)
+
+    if missing(*running.size_bounds_with(names)) is None:
         return
     sizes, m = running.sizes_with(names, leaving)
-    needed = forecast_stream(sizes, m, d, features, held, UNASKED)
-    if not needed.fits:
-        what = f"a frame of {len(names)} landmarks" if names else "this update"
-        raise TooLarge(
-            f"{what} would take {needed.memory / 1e9:.2f} GB of {needed.available / 1e9:.2f} GB free, because {m} "
-            f"landmarks are shared by {len(sizes)} frames; use fewer landmarks per frame or a smaller window"
-        )
+    found = missing(sizes, m)
+    if found is None:
+        return
+    what = f"a frame of {len(names)} landmarks" if names else "this update"
+    raise TooLarge(
+        f"{what} would take {found[0] / 1e9:.2f} GB of {found[1] / 1e9:.2f} GB free, because {m} landmarks are shared "
+        f"by {len(sizes)} frames; use fewer landmarks per frame or a smaller window"
+    )
+
+
+def _reduced_clouds(sizes: Sequence[int], d: int, features: int | None) -> int:
+    """Numbers that the reduced clouds of a stream hold; ``features`` per cloud, or None for as many as points."""
+    return sum(s * (s if features is None else min(features, s) + d + 1) for s in sizes)

@@ -1,0 +1,186 @@
+"""Results of a stream: the map, the poses and warps of its clouds, and findings about what may be wrong."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidObservations, NotFitted
+from ..estimators.base import GPA
+from ..gauge.poses import pose_onto
+from ..observations.cloud import Cloud
+from ..observations.identifiers import in_order
+from ..trust.diagnosis import Finding
+from ..typing import Array, Name
+from ..warps import Warp, reduce
+from ..warps.affine import affine_warp
+from ..warps.inverse import inverse
+from .odometry import MotionKey, contradictions
+from .running_sum import CloudKey, RunningSum
+from .stream_map import StreamMap
+
+
+class StreamResults:
+    """The results of the last update, also for clouds that did not participate in it."""
+
+    estimator: GPA
+
+    def __init__(self) -> None:
+        self._running: RunningSum | None = None
+        self._outside: dict[CloudKey, Cloud] = {}  # over landmark indices: mirror images, clouds added while frozen
+        self._times: dict[CloudKey, float] = {}  # of all clouds
+        self._mirrored: set[CloudKey] = set()
+        self._motion_residuals: dict[MotionKey, float] = {}  # standardised
+        self._map: StreamMap | None = None
+        self._warps: dict[CloudKey, Warp] = {}
+
+    @property
+    def map_(self) -> Array:  # (m, d)
+        """Landmark positions, in the order of ``landmarks_``."""
+        stream_map = self._require_map()
+        return stream_map.map[[stream_map.rows[name] for name in self.landmarks_]]
+
+    @property
+    def landmarks_(self) -> tuple[Name, ...]:  # (m,)
+        """Ids of the landmarks, sorted if they can be sorted."""
+        return in_order([self._require_map().landmarks])
+
+    @property
+    def keys_(self) -> tuple[CloudKey, ...]:  # (n,)
+        """Keys of all clouds, oldest first."""
+        return tuple(sorted(self._times, key=lambda key: (self._times[key], key)))
+
+    @property
+    def times_(self) -> Array:  # (n,)
+        """Times of all clouds."""
+        return np.array([self._times[key] for key in self.keys_])
+
+    @property
+    def rotations_(self) -> Array:  # (n, d, d)
+        """Rotations of all clouds; NaN for a cloud that waits."""
+        return np.array([self.pose(key)[0] for key in self.keys_])
+
+    @property
+    def translations_(self) -> Array:  # (n, d)
+        """Translations of all clouds; NaN for a cloud that waits."""
+        return np.array([self.pose(key)[1] for key in self.keys_])
+
+    @property
+    def scales_(self) -> Array:  # (d,)
+        """Global scales of the map."""
+        return self._require_map().scales
+
+    @property
+    def eigenvalues_(self) -> Array:  # (d + 1,)
+        """Bottom eigenvalues of the summed cost."""
+        return self._require_map().eigenvalues
+
+    @property
+    def warps_(self) -> list[Warp | None]:  # (n,)
+        """Warps of all clouds; None for a cloud that waits."""
+        return [self._warp_or_none(key) for key in self.keys_]
+
+    @property
+    def waiting_(self) -> list[CloudKey]:
+        """Keys of the clouds that share too few landmarks with the others so far."""
+        return [] if self._running is None else self._running.waiting
+
+    @property
+    def mirrored_(self) -> list[CloudKey]:
+        """Keys of the clouds that are mirror images of the others, and do not participate."""
+        return sorted(self._mirrored)
+
+    def pose(self, key: CloudKey) -> tuple[Array, Array]:  # (d, d), (d,)
+        """R and t such that R p + t lies near the map for the points p of a cloud; NaN for a cloud that waits."""
+        stream_map, running = self._require_map(), self._require_running()
+        self._require_key(key)
+        if key in stream_map.poses:
+            return stream_map.poses[key]
+        overlap = self._overlap(self._cloud(key))
+        if overlap is None:
+            return np.full((running.dimension,) * 2, np.nan), np.full(running.dimension, np.nan)
+        return pose_onto(*overlap)
+
+    def transform(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
+        """Warp points of one cloud into the map."""
+        return self.warp(cloud)(points)
+
+    def inverse_transform(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
+        """Take points of the map back into one cloud; NaN if there is no unique answer."""
+        warp = self.warp(cloud)
+        return inverse(warp, warp.checked(points))
+
+    def warp(self, key: CloudKey) -> Warp:
+        """The warp of a cloud, fitted when it is first asked for."""
+        found = self._warp_or_none(key)
+        if found is None:
+            raise InvalidObservations(f"cloud {key} shares too few landmarks with the map; add more, or call update()")
+        return found
+
+    def _warp_or_none(self, key: CloudKey) -> Warp | None:
+        stream_map = self._require_map()
+        self._require_key(key)
+        if key not in self._warps:
+            if key in stream_map.reduced:
+                self._warps[key] = stream_map.fit_warp(key)
+            else:
+                overlap = self._overlap(self._cloud(key))
+                if overlap is None:
+                    return None
+                self._warps[key] = self._warp_onto(*overlap)
+        return self._warps[key]
+
+    def _warp_onto(self, cloud: Cloud, targets: Array) -> Warp:
+        """The warp of a cloud that does not participate, onto its landmarks in the map."""
+        if self.estimator.bends:
+            return reduce(self._require_running().family, cloud).fit_all([targets])[0]
+        return affine_warp(cloud, *pose_onto(cloud, targets))
+
+    # -- diagnosis --
+
+    def diagnose(self) -> list[Finding]:
+        """Findings about what may be wrong, the most severe first."""
+        findings = contradictions(self._motion_residuals)
+        if self.waiting_:
+            found = (
+                f"{len(self.waiting_)} clouds share too few landmarks with the others, the first is cloud "
+                f"{self.waiting_[0]}"
+            )
+            findings.append(Finding("waiting", 0.3, found, "add clouds that share landmarks with them, or drop them"))
+        for key, reason in (self._running.failures if self._running is not None else {}).items():
+            findings.append(Finding("cloud left out", 0.5, f"cloud {key} cannot be reduced: {reason}", "drop it"))
+        if self._mirrored:
+            found = (
+                f"{len(self._mirrored)} clouds are mirror images of the others, the first is cloud "
+                f"{min(self._mirrored)}"
+            )
+            findings.append(Finding("mirror image", 0.7, found, "negate one of their coordinates, or drop them"))
+        return sorted(findings, key=lambda one: -one.severity)
+
+    # -- lookups --
+
+    def _cloud(self, key: CloudKey) -> Cloud:
+        """A cloud over landmark indices."""
+        return self._outside[key] if key in self._outside else self._require_running().records[key].cloud
+
+    def _overlap(self, cloud: Cloud) -> tuple[Cloud, Array] | None:
+        """The observations of a cloud whose landmarks the map has, and their positions there; None if too few."""
+        return None if self._map is None else self._map.overlap(cloud, self._require_running().names)
+
+    def _require_running(self) -> RunningSum:
+        if self._running is None:
+            raise NotFitted("no cloud was added; call add(points, ids) first")
+        return self._running
+
+    def _require_map(self) -> StreamMap:
+        if self._map is None:
+            raise NotFitted("there is no map yet; call update() once two clouds share landmarks")
+        return self._map
+
+    def _require_key(self, key: CloudKey) -> None:
+        if not isinstance(key, Integral) or key not in self._times:
+            raise InvalidObservations(
+                f"there is no cloud with key {key!r}; use a key that add() returned and that was not dropped"
+            )
