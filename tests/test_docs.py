@@ -121,6 +121,13 @@ def test_the_names_in_the_pages_exist(page):
             assert re.search(rf"\b{name}\b", SOURCE) or name in FOREIGN, name
 
 
+def test_the_functions_of_the_call_paths_exist():
+    tables = re.findall(r"^\|.*\|$", (DOCS / "architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
+    for name in re.findall(r"`((?:\w+\.)*[a-z_]{4,})`", "\n".join(tables)):
+        last = name.rsplit(".", 1)[-1]
+        assert re.search(rf"\b{last}\b", SOURCE), name
+
+
 @pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=lambda page: page.stem)
 def test_the_layers_are_those_of_the_import_contract(page):
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
