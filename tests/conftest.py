@@ -17,6 +17,8 @@ from portable import blas_mismatch
 # files whose results depend on rounding; they also run with the BLAS kernels of other processors.  test_trust is not
 # among them, because it mostly compares averages over random scenes and would add a sixth to the time
 NUMERICAL = {
+    "test_connectivity",
+    "test_contributing",
     "test_decisions",
     "test_degenerate",
     "test_diagnosis",
@@ -25,18 +27,18 @@ NUMERICAL = {
     "test_inverse",
     "test_kernels",
     "test_large",
+    "test_leave_out",
     "test_metrics",
     "test_optimality",
     "test_paper_form",
-    "test_part",
     "test_posegraph",
+    "test_reduced_clouds",
     "test_rotations",
     "test_selection",
     "test_sparse",
     "test_spectral",
     "test_streaming",
     "test_threads",
-    "test_ties",
     "test_warps",
 }
 

@@ -31,7 +31,7 @@ CORE_TYPES = ("SkylakeX", "Zen", "Haswell", "Sandybridge", "Nehalem")
 OLDEST_CORE_TYPE = "Nehalem"
 REQUESTED_BLAS = "KERNELGPA_TEST_BLAS"  # "Nehalem 1": the kernels and the threads that a run must have loaded
 DISABLED_VECTORS = "NPY_DISABLE_CPU_FEATURES"
-TWO_THREADS = ("degenerate", "estimators", "invariance", "large", "paper_form", "sparse", "threads", "ties")
+TWO_THREADS = ("connectivity", "degenerate", "estimators", "invariance", "large", "paper_form", "sparse", "threads")
 SELECTION = "numerical and not slow"
 
 

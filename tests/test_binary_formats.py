@@ -1,4 +1,4 @@
-"""Meshes, NPZ and MATLAB cells: what is written comes back, and broken files end in a FormatError, nothing else."""
+"""Meshes, NPZ and MATLAB cells are read back as they were written, and corrupt files end in a FormatError."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from scipy.io import savemat
 
 from kernelgpa.errors import FormatError
 from kernelgpa.io import mat, npz, obj, off, ply, stl, vtk
-from kernelgpa.io.base import Contents, Reading, Specimen, counted
-from test_formats import AWKWARD, HARD, assert_same, assert_sound, contents, name_of
+from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions, numbered_labels
+from test_formats import AWKWARD, UNUSUAL, assert_same, assert_valid, contents, name_of
 
-FUZZ = int(os.environ.get("KERNELGPA_FUZZ", "200"))  # inputs a reader
+FUZZ = int(os.environ.get("KERNELGPA_FUZZ", "200"))  # inputs per reader
 MESHES = [ply, obj, off, vtk, stl]
 every_mesh = pytest.mark.parametrize("module", MESHES, ids=name_of)
 TETRAHEDRON = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -30,11 +30,13 @@ SIDES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]], dtype=np.intp)
 
 
 def mesh_of(vertices, faces, frame=None):
-    return Contents((Specimen("skull", np.asarray(vertices), counted(len(vertices))),), False, frame, faces=faces)
+    return LandmarkFile(
+        (LabelledCloud("skull", np.asarray(vertices), numbered_labels(len(vertices))),), False, frame, faces=faces
+    )
 
 
 def parsed(module, data):
-    return module.parse(data, "file", Reading(name="skull"))
+    return module.parse(data, "file", ReadOptions(name="skull"))
 
 
 def refused(module, data, match):
@@ -54,23 +56,23 @@ def meshes(draw):
 
 @every_mesh
 @given(given_=meshes())
-def test_a_mesh_comes_back(module, given_):
+def test_a_mesh_is_read_back(module, given_):
     found = parsed(module, module.render(given_))
     single = module is stl  # which holds single precision
-    assert_allclose(found.specimens[0].points, given_.specimens[0].points, rtol=1e-6 if single else 0)
+    assert_allclose(found.clouds[0].points, given_.clouds[0].points, rtol=1e-6 if single else 0)
     assert_array_equal(found.faces, given_.faces)
 
 
 @pytest.mark.parametrize("module", [ply, obj, off, vtk], ids=name_of)
-def test_points_without_faces_come_back(module):
+def test_points_without_faces_are_read_back(module):
     found = parsed(module, module.render(mesh_of(TETRAHEDRON, None)))
-    assert_array_equal(found.specimens[0].points, TETRAHEDRON)
+    assert_array_equal(found.clouds[0].points, TETRAHEDRON)
     assert found.faces is None
 
 
-@given(given_=contents(names=HARD | AWKWARD, labels=HARD | AWKWARD, weights=True))
+@given(given_=contents(names=UNUSUAL | AWKWARD, labels=UNUSUAL | AWKWARD, weights=True))
 def test_npz_holds_any_name_and_weights(given_):
-    texts = [one.name for one in given_.specimens] + list(given_.specimens[0].labels)
+    texts = [one.name for one in given_.clouds] + list(given_.clouds[0].labels)
     if any(text.endswith("\0") for text in texts):
         with pytest.raises(FormatError, match="zero character"):
             npz.render(given_)
@@ -79,10 +81,10 @@ def test_npz_holds_any_name_and_weights(given_):
 
 
 @given(given_=contents())
-def test_matlab_cells_come_back_with_clouds_counted(given_):
+def test_matlab_cells_are_read_back_with_numbered_clouds(given_):
     found = parsed(mat, mat.render(given_))
-    renamed = [replace(one, name=f"skull_{t + 1}") for t, one in enumerate(given_.specimens)]
-    assert_same(found, replace(given_, specimens=tuple(renamed)))
+    renamed = [replace(one, name=f"skull_{t + 1}") for t, one in enumerate(given_.clouds)]
+    assert_same(found, replace(given_, clouds=tuple(renamed)))
 
 
 def test_matlab_files_of_either_kind_are_read():
@@ -94,8 +96,8 @@ def test_matlab_files_of_either_kind_are_read():
         variables = {"other": "text", "DataCell": data, "number": 3.0, "VisVecCell": visible, "cell": {"a": 1}}
         savemat(buffer, variables, do_compression=compressed)
         found = parsed(mat, buffer.getvalue())
-        assert_array_equal(found.specimens[1].points, np.arange(12.0).reshape(3, 4).T)
-        assert np.isnan(found.specimens[0].points[2]).all()
+        assert_array_equal(found.clouds[1].points, np.arange(12.0).reshape(3, 4).T)
+        assert np.isnan(found.clouds[0].points[2]).all()
     refused(mat, b"MATLAB 7.3 MAT-file" + bytes(200), "version 7.3")
 
 
@@ -110,12 +112,12 @@ def test_ply_of_text_with_other_properties_and_a_frame():
         b"end_header\r\n9 1 2 3\r\n9 4 5 6\r\n9 7 8 9\r\n9 0 0 1\r\n4 0 1 2 3\r\n"
     )
     found = parsed(ply, text)
-    assert_array_equal(found.specimens[0].points[0], [-1, -2, 3])  # LPS
+    assert_array_equal(found.clouds[0].points[0], [-1, -2, 3])  # LPS
     assert_array_equal(found.faces, [[0, 1, 2], [0, 2, 3]])
     assert found.frame == "LPS"
     assert found.notes == ("RAS converted to LPS",)
-    refused(ply, text.replace(b"9 4 5 6", b"9 4 5"), r"line 13: 3 numbers")
-    refused(ply, text.replace(b"vertex 4", b"vertex 1000000000"), "cut off")
+    refused(ply, text.replace(b"9 4 5 6", b"9 4 5"), r"line 13: found 3 numbers")
+    refused(ply, text.replace(b"vertex 4", b"vertex 1000000000"), "truncated")
 
 
 def test_ply_keeps_its_frame():
@@ -131,17 +133,17 @@ def test_big_endian_ply_with_quads():
     rows = b"".join(np.array(v, dtype=">f8").tobytes() + b"\7" for v in TETRAHEDRON)
     faces = b"\4" + np.arange(4, dtype=">i4").tobytes() + b"\3" + np.arange(3, dtype=">i4").tobytes()
     found = parsed(ply, header + rows + faces)
-    assert_array_equal(found.specimens[0].points, TETRAHEDRON)
+    assert_array_equal(found.clouds[0].points, TETRAHEDRON)
     assert_array_equal(found.faces, [[0, 1, 2], [0, 2, 3], [0, 1, 2]])
-    refused(ply, header + rows + faces[:-2], "cut off")
+    refused(ply, header + rows + faces[:-2], "truncated")
 
 
-def test_obj_keeps_vertices_without_a_face_and_counts_back():
+def test_obj_keeps_vertices_without_a_face_and_reads_negative_indices():
     text = b"# mesh\nv 0 0 0\nv 1 0 0 1.0\nv 1 1 0\nv 9 9 9\nvt 0 0\nvn 0 0 1\nf -4/1/1 -3/1/1 -2/1/1\nusemtl x\n"
     found = parsed(obj, text)
-    assert len(found.specimens[0].points) == 4
+    assert len(found.clouds[0].points) == 4
     assert_array_equal(found.faces, [[0, 1, 2]])
-    refused(obj, b"v 0 0 0\nv 1 0\n", "line 2: 2 numbers")
+    refused(obj, b"v 0 0 0\nv 1 0\n", "line 2: found 2 numbers")
     refused(obj, b"v 0 0 0\nf 1 2 3\n", "vertex 2 of 1")
     refused(obj, b"v 0 0 0\nf 1 x 3\n", "line 2: found 'x'")
 
@@ -150,8 +152,8 @@ def test_off_with_comments_and_colours():
     text = b"OFF # a mesh\n# counts\n3 1 0\n0 0 0\n1 0 0 # corner\n\n0 1 0\n3 0 1 2 255 0 0\n"
     found = parsed(off, text)
     assert_array_equal(found.faces, [[0, 1, 2]])
-    refused(off, text.replace(b"3 1 0", b"999999999 1 0"), "cut off")
-    refused(off, b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n", "the file is cut off|the file ends")
+    refused(off, text.replace(b"3 1 0", b"999999999 1 0"), "truncated")
+    refused(off, b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n", "the file is truncated|the file ends")
     refused(off, b"COFF\n", "expected OFF")
 
 
@@ -162,12 +164,12 @@ def test_stl_of_text_and_binary_files_that_begin_with_solid():
         for one in corners
     )
     found = parsed(stl, f"solid t\n{facets}endsolid\n".encode())
-    assert_array_equal(found.specimens[0].points[found.faces], corners)
-    assert len(found.specimens[0].points) == 4
+    assert_array_equal(found.clouds[0].points[found.faces], corners)
+    assert len(found.clouds[0].points) == 4
     assert "corners" in found.notes[0]
     binary = stl.render(mesh_of(TETRAHEDRON, SIDES))
     assert_array_equal(parsed(stl, b"solid" + binary[5:]).faces, found.faces)
-    refused(stl, binary[:-3], "cut off or no STL")
+    refused(stl, binary[:-3], "truncated, or is no STL")
     refused(stl, f"solid t\n{facets}endsolid\n".replace("vertex 1.0 0.0 0.0\n", "", 1).encode(), "three corners")
 
 
@@ -177,7 +179,7 @@ def test_vtk_of_version_5_and_unstructured_grids():
     cells = np.array([0, 3]).astype(">i8").tobytes(), np.array([0, 1, 2]).astype(">i8").tobytes()
     middle = b"\nPOLYGONS 2 3\nOFFSETS vtktypeint64\n" + cells[0] + b"\nCONNECTIVITY vtktypeint64\n" + cells[1]
     found = parsed(vtk, begin + points + middle + b"\nPOINT_DATA 3\nanything")
-    assert_array_equal(found.specimens[0].points, np.arange(9.0).reshape(3, 3))
+    assert_array_equal(found.clouds[0].points, np.arange(9.0).reshape(3, 3))
     assert_array_equal(found.faces, [[0, 1, 2]])
     grid = (
         b"# vtk DataFile Version 3.0\nt\nASCII\nDATASET UNSTRUCTURED_GRID\nPOINTS 4 double\n0 0 0 1 0 0\n0 1 0 0 0 1\n"
@@ -189,16 +191,16 @@ def test_vtk_of_version_5_and_unstructured_grids():
     refused(vtk, grid.replace(b"0 1 0 0 0 1", b"0 1_0 0 0 0 1"), "found '1_0'")
 
 
-def test_vtk_goes_on_after_metadata_and_cuts_strips():
+def test_vtk_skips_metadata_and_divides_strips():
     begin = b"# vtk DataFile Version 4.2\n3D Slicer output. SPACE=RAS\nASCII\nDATASET POLYDATA\nPOINTS 4 float\n"
     points = (
         b"0 0 0 1 0 0 0 1 0 1 1 2\nMETADATA\nINFORMATION 1\nNAME L2_NORM_RANGE LOCATION vtkDataArray\nDATA 2 0 1\n\n"
     )
     found = parsed(vtk, begin + points + b"LINES 1 3\n2 0 1\nTRIANGLE_STRIPS 1 5\n4 0 1 2 3\n")
     assert_array_equal(found.faces, [[0, 1, 2], [2, 1, 3]])
-    assert_array_equal(found.specimens[0].points[3], [-1, -1, 2])
+    assert_array_equal(found.clouds[0].points[3], [-1, -1, 2])
     assert found.frame == "LPS"
-    assert found.notes == ("RAS converted to LPS", "1 lines left out")
+    assert found.notes == ("RAS converted to LPS", "1 lines ignored")
 
 
 @pytest.mark.parametrize("module", [ply, obj, vtk, stl], ids=name_of)
@@ -206,22 +208,22 @@ def test_meshes_keep_their_frame(module):
     found = parsed(module, module.render(mesh_of(TETRAHEDRON, SIDES, "LPS")))
     assert found.frame == "LPS"
     data = module.render(mesh_of(TETRAHEDRON, SIDES, "LPS")).replace(b"SPACE=LPS", b"SPACE=RAS")
-    turned = parsed(module, data).specimens[0].points
-    assert_allclose(turned, found.specimens[0].points * [-1, -1, 1], rtol=0, atol=0)
+    turned = parsed(module, data).clouds[0].points
+    assert_allclose(turned, found.clouds[0].points * [-1, -1, 1], rtol=0, atol=0)
 
 
-def test_archives_with_nothing_or_too_much_in_them_are_refused():
+def test_archives_that_are_empty_or_expand_too_much_are_refused():
     refused(npz, archive(points=np.zeros((10**6, 0, 3))), "shape")
     refused(npz, archive(points=np.zeros((1, 10**7, 3), dtype=np.int8)), "claims")
     cells = np.empty((1, 1), dtype=object)
     cells[0, 0] = np.zeros((3, 10**7), dtype=np.int8)
     buffer = io.BytesIO()
     savemat(buffer, {"DataCell": cells}, do_compression=True)
-    refused(mat, buffer.getvalue(), "beyond all measure")
+    refused(mat, buffer.getvalue(), "expands too much")
     refused(npz, archive(points=np.zeros((1, 3, 3)), names=np.array([""])), "empty name")
 
 
-# -- files that lie --
+# -- files with false claims --
 
 
 def archive(**arrays):
@@ -242,7 +244,7 @@ def test_an_archive_is_never_unpickled():
     refused(npz, buffer.getvalue(), "not a readable NPZ file")
 
 
-def test_an_archive_that_claims_too_much_is_refused_before_memory_is_taken():
+def test_an_archive_that_claims_too_much_is_refused_before_memory_is_allocated():
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 100, 3)})
     buffer = io.BytesIO()
@@ -259,8 +261,8 @@ def test_an_archive_that_claims_too_much_is_refused_before_memory_is_taken():
         ({"points": np.zeros((3, 4, 5))}, r"shape \(3, 4, 5\)"),
         ({"points": np.array([["a"]])}, "expected numbers"),
         ({"points": np.full((1, 2, 2), np.inf)}, "infinite"),
-        ({"points": np.array([[[np.nan, 1.0]]])}, "NaN in part"),
-        ({"points": np.zeros((2, 3, 2)), "names": np.array(["a", "a"])}, "is given again"),
+        ({"points": np.array([[[np.nan, 1.0]]])}, "NaN in some coordinates only"),
+        ({"points": np.zeros((2, 3, 2)), "names": np.array(["a", "a"])}, "occurs twice"),
         ({"points": np.zeros((2, 3, 2)), "names": np.array(["a"])}, "expected 2 texts"),
         ({"points": np.zeros((2, 3, 2)), "weights": -np.ones((2, 3))}, "at least 0"),
     ],
@@ -270,10 +272,13 @@ def test_wrong_arrays_are_named(arrays, match):
 
 
 def test_what_a_mesh_cannot_hold_is_refused():
-    flat = Contents((Specimen("a", np.zeros((3, 2)), counted(3)),), False)
+    flat = LandmarkFile((LabelledCloud("a", np.zeros((3, 2)), numbered_labels(3)),), False)
     unseen = mesh_of(np.where(np.eye(4, 3) > 0, np.nan, 1.0) * np.array([[np.nan], [1], [1], [1]]), None)
-    several = Contents((Specimen("a", TETRAHEDRON, counted(4)), Specimen("b", TETRAHEDRON, counted(4))), False)
-    labelled = Contents((Specimen("a", TETRAHEDRON, ("a", "b", "c", "d")),), True)
+    several = LandmarkFile(
+        (LabelledCloud("a", TETRAHEDRON, numbered_labels(4)), LabelledCloud("b", TETRAHEDRON, numbered_labels(4))),
+        False,
+    )
+    labelled = LandmarkFile((LabelledCloud("a", TETRAHEDRON, ("a", "b", "c", "d")),), True)
     for module in MESHES:
         for wrong in (flat, unseen, several, labelled):
             with pytest.raises(FormatError):
@@ -314,7 +319,7 @@ def seeds(module):
         return first + [one for kind, one in MORE if kind is module]
     points = rng.standard_normal((3, 6, 3))
     points[0, 2] = np.nan
-    clouds = Contents(tuple(Specimen(f"c{t}", points[t], counted(6)) for t in range(3)), False)
+    clouds = LandmarkFile(tuple(LabelledCloud(f"c{t}", points[t], numbered_labels(6)) for t in range(3)), False)
     plain = io.BytesIO()
     cells = np.empty((1, 3), dtype=object)
     cells[0, :] = [np.nan_to_num(one.T) for one in points]
@@ -338,32 +343,32 @@ MORE = [
 
 
 @pytest.mark.parametrize("module", [*MESHES, npz, mat], ids=name_of)
-def test_broken_files_take_memory_by_their_size(module):
-    chance, whole = random.Random(8), seeds(module)
+def test_corrupt_files_take_memory_in_proportion_to_their_size(module):
+    chance, valid = random.Random(8), seeds(module)
     tracemalloc.start()
     try:
         for _ in range(100):
-            data = mutated(chance.choice(whole), chance)
+            data = mutated(chance.choice(valid), chance)
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             with contextlib.suppress(FormatError):
                 parsed(module, data)
-            # some objects a byte, and what a reader needs however small the file is
+            # some objects per byte, and what a reader needs however small the file is
             assert tracemalloc.get_traced_memory()[1] - before < 500 * len(data) + 1_000_000
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.parametrize("module", [*MESHES, npz, mat], ids=name_of)
-def test_broken_files_are_refused_or_sound(module):
+def test_corrupt_files_are_refused_or_valid(module):
     chance = random.Random(7)
-    whole = seeds(module)
-    for one in whole:
-        assert_sound(parsed(module, one))
+    valid = seeds(module)
+    for one in valid:
+        assert_valid(parsed(module, one))
     for _ in range(FUZZ):
-        data = mutated(chance.choice(whole), chance)
+        data = mutated(chance.choice(valid), chance)
         try:
             found = parsed(module, data)
         except FormatError:
             continue
-        assert_sound(found)
+        assert_valid(found)

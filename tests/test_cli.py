@@ -128,10 +128,10 @@ def test_register_prints_json(scans):
         (["register", "scans.csv", "-o", "out", "--method", "rigid", "--tune"], "nothing to tune"),
         (["register", "--config", "scans.csv", "-o", "out"], "it is not valid TOML"),
         (["register", "scans.csv", "-o", "scans.csv"], "scans.csv is a file"),
-        (["register", "scans.zip", "-o", "out"], "tells no format"),
+        (["register", "scans.zip", "-o", "out"], "no known format"),
         (["warp", "nowhere", "scans.csv", "--cloud", "a"], "there is no such file"),
         (["evaluate", "nowhere", "scans.csv"], "there is no such file"),
-        (["convert", "scans.csv", "-o", "x.ply"], "one cloud a file"),
+        (["convert", "scans.csv", "-o", "x.ply"], "one cloud per file"),
         (["convert", "scans.csv", "-o", "x", "--to", ".zip"], "expected one of"),
         (["tune", "scans.csv", "--bandwidth", "a,b"], "expected numbers"),
         (["tune", "scans.csv", "--method", "rigid"], "nothing to tune"),
@@ -167,7 +167,7 @@ def test_the_error_for_a_missing_column_names_it(scans, tmp_path):
 
 def test_warnings_are_printed_once_and_are_notes_of_the_report(scans, tmp_path):
     contents = io.read("scans.csv")
-    contents.specimens[2].points[:, 0] *= -1
+    contents.clouds[2].points[:, 0] *= -1
     io.write("mirrored.csv", contents)
     code, _, words = scans("register", "mirrored.csv", "-o", "out")
     assert code == 0
@@ -195,9 +195,9 @@ def test_the_ape_skulls_are_registered_from_their_files(kernelgpa, tmp_path):
 
 def test_points_go_into_the_map_and_back(scans, tmp_path):
     scans("register", "scans.csv", "-o", "out")
-    gpa, surface = load("out"), io.read("surface.npz").specimens[2]
+    gpa, surface = load("out"), io.read("surface.npz").clouds[2]
     faces = np.array([[0, 1, 2], [5, 6, 7]], dtype=np.intp)
-    mesh = io.Contents((io.Specimen("m", surface.points, surface.labels),), labelled=False, faces=faces)
+    mesh = io.LandmarkFile((io.LabelledCloud("m", surface.points, surface.labels),), labelled=False, faces=faces)
     for name in ("m.ply", "m.obj", "m.off", "m.vtk"):
         io.write(name, mesh)
         code, printed, _ = scans("warp", "out", name, "--cloud", "cloud3")
@@ -205,11 +205,11 @@ def test_points_go_into_the_map_and_back(scans, tmp_path):
         target = printed.strip()
         assert target == name.replace(".", "-warped.")
         warped = io.read(target)
-        assert_allclose(warped.specimens[0].points, gpa.transform(surface.points, "cloud3"), rtol=0, atol=1e-12)
+        assert_allclose(warped.clouds[0].points, gpa.transform(surface.points, "cloud3"), rtol=0, atol=1e-12)
         assert np.array_equal(warped.faces, faces)
     code, _, _ = scans("warp", "out", "m-warped.ply", "--cloud", "2", "--inverse", "-o", "back.csv")
     assert code == 0
-    back = io.read("back.csv").specimens[0].points
+    back = io.read("back.csv").clouds[0].points
     known = ~np.isnan(back[:, 0])
     assert known.mean() > 0.9
     assert_allclose(back[known], surface.points[known], rtol=0, atol=1e-6)
@@ -222,10 +222,10 @@ def test_of_a_file_with_many_clouds_only_the_named_one_is_warped(scans):
     scans("register", "scans.csv", "-o", "out")
     assert scans("warp", "out", "surface.npz", "--cloud", "cloud3", "-o", "w.npz")[0] == 0
     found = io.read("w.npz")
-    assert [one.name for one in found.specimens] == ["cloud3"]
+    assert [one.name for one in found.clouds] == ["cloud3"]
     assert scans("warp", "out", "w.npz", "--cloud", "cloud5", "--inverse", "-o", "b.npz")[0] in (0, 2)
     contents = io.read("scans.csv")
-    io.write("two.csv", io.Contents(contents.specimens[:2], labelled=True))
+    io.write("two.csv", io.LandmarkFile(contents.clouds[:2], labelled=True))
     code, _, errors = scans("warp", "out", "two.csv", "--cloud", "cloud3", "-o", "x.csv")
     assert code == 2
     assert "none of them 'cloud3'" in errors
@@ -271,7 +271,7 @@ def test_a_settings_file_is_checked(scans, tmp_path, text, message):
 
 def test_tuned_settings_include_how_files_were_read(scans, tmp_path):
     contents = io.read("scans.csv")
-    io.write("codes.tps", io.files.fitted_to(contents, ".tps")[0])
+    io.write("codes.tps", io.files.drop_unsupported(contents, ".tps")[0])
     options = ["--negative-is-missing", "--bandwidth", "0.5", "--smoothing", "0.1", "--rounds", "0", "--folds", "4"]
     assert scans("tune", "codes.tps", *options, "-o", "s.toml")[0] == 0
     assert tomllib.loads((tmp_path / "s.toml").read_text())["input"]["negative_is_missing"] is True
@@ -279,8 +279,8 @@ def test_tuned_settings_include_how_files_were_read(scans, tmp_path):
 
 def test_names_do_not_control_the_terminal(scans):
     contents = io.read("scans.csv")
-    evil = tuple(io.Specimen(f"\x1b]0;{one.name}\x07", one.points, one.labels) for one in contents.specimens)
-    io.write("evil.csv", io.Contents(evil, labelled=True))
+    evil = tuple(io.LabelledCloud(f"\x1b]0;{one.name}\x07", one.points, one.labels) for one in contents.clouds)
+    io.write("evil.csv", io.LandmarkFile(evil, labelled=True))
     for arguments in (
         ["info", "evil.csv"],
         ["register", "evil.csv", "-o", "out"],
@@ -300,7 +300,9 @@ def test_evaluate_measures_points_that_the_result_was_not_fitted_to(scans):
     assert evaluation["map_error"] < 10
     assert "sensor-frame error" in scans("evaluate", "out", "surface.npz")[1]
     contents = io.read("surface.npz")
-    io.write("strange.csv", io.Contents((io.Specimen("stranger", *vars_of(contents.specimens[0])),), labelled=True))
+    io.write(
+        "strange.csv", io.LandmarkFile((io.LabelledCloud("stranger", *vars_of(contents.clouds[0])),), labelled=True)
+    )
     code, _, errors = scans("evaluate", "out", "strange.csv")
     assert code == 2
     assert "'stranger' is not in the result" in errors
@@ -361,7 +363,7 @@ def test_info_describes_files(scans):
 def test_wrong_matches_can_be_simulated(kernelgpa):
     kernelgpa("simulate", "-o", "a.csv", "--clouds", 4, "--landmarks", 40)
     kernelgpa("simulate", "-o", "b.csv", "--clouds", 4, "--landmarks", 40, "--wrong", 0.2)
-    one, other = (io.read(name).specimens[0].points for name in ("a.csv", "b.csv"))
+    one, other = (io.read(name).clouds[0].points for name in ("a.csv", "b.csv"))
     assert 0 < np.mean(np.abs(one - other)[~np.isnan(one)] > 0) < 0.5
 
 
@@ -465,7 +467,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work(scans, tmp_pat
     (tmp_path / "folder.csv").mkdir()
     before = sorted(tmp_path.iterdir())
     for name, message in (
-        ("none/x.csv", "none/x.csv: there is no folder none; make it first"),
+        ("none/x.csv", "none/x.csv: there is no folder none; create it first"),
         ("folder.csv", "folder.csv is a folder; give the name of a file"),
         ("/proc/x.csv", "/proc/x.csv cannot be written (No such file or directory); give another file"),
     ):

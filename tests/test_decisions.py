@@ -18,7 +18,7 @@ from conftest import STANDARD_MODELS, random_rotation, scene
 from degenerate_scenes import SCENES, grid, one_flat_cloud, thin
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, Observations, RigidGPA, selection
 from kernelgpa.observations.geometry import frame_of
-from kernelgpa.observations.sampling import SAMPLE, farthest_points, mean_pairwise_distance
+from kernelgpa.observations.sampling import DISTANCE_SAMPLE, farthest_points, mean_pairwise_distance
 from kernelgpa.spectrum.eigenpairs import Uniqueness
 from kernelgpa.streaming import StreamingGPA
 from kernelgpa.warps.leave_out import leave_one_out
@@ -185,7 +185,7 @@ def test_of_equally_distant_points_the_first_is_chosen():
 
 
 def test_the_sampled_mean_distance_does_not_depend_on_the_sign_of_an_axis():
-    points = np.random.default_rng(0).standard_normal((2 * SAMPLE + 1001, 3)) * [3, 2, 1]
+    points = np.random.default_rng(0).standard_normal((2 * DISTANCE_SAMPLE + 1001, 3)) * [3, 2, 1]
     points[:, 0] += 0.1 * points[:, 0] ** 2  # not symmetric
     assert_allclose(mean_pairwise_distance(-points), mean_pairwise_distance(points), rtol=1e-12)
 

@@ -242,7 +242,7 @@ def test_numbers_of_the_paper_are_printed_below_ours(typed):
         ('title, of a table;kernel\n"exact: mean";1\n', "separated by semicolons"),
         ("typed," + 200_000 * "x" + "\nexact: mean,1\n", "field larger than field limit"),
         ("", "the file is empty"),
-        ('typed,"kernel\n', "the row is no CSV"),
+        ('typed,"kernel\n', "the row is not valid CSV"),
     ],
 )
 def test_an_unreadable_number_is_reported_with_its_line(typed, text, found):

@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kernelgpa import FormatError, InvalidObservations, InvalidSetting, KernelGPA, TooLarge, io
 from kernelgpa.io.atomic import write_bytes
-from kernelgpa.io.base import Contents, Specimen, counted
-from kernelgpa.io.files import FORMATS, fitted_to, suffix_of
-from kernelgpa.io.matching import gather
+from kernelgpa.io.files import FORMATS, drop_unsupported, suffix_of
+from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
+from kernelgpa.io.matching import match_clouds
 from kernelgpa.io.poses import kitti, tum
 from shared_data import SHARED
 
@@ -25,114 +25,114 @@ APES = SHARED / "data" / "landmarks" / "apes"
 
 def cloud(name, labels, points=None, seed=0):
     points = np.random.default_rng(seed).standard_normal((len(labels), 3)) if points is None else points
-    return Specimen(name, points, tuple(labels))
+    return LabelledCloud(name, points, tuple(labels))
 
 
 def one(specimen, labelled=True, **more):
-    return (f"{specimen.name}.csv", Contents((specimen,), labelled, **more))
+    return (f"{specimen.name}.csv", LandmarkFile((specimen,), labelled, **more))
 
 
 # -- matching --
 
 
 def test_labels_that_overlap_match_by_label_in_the_order_of_the_files():
-    gathered = gather(
+    matched = match_clouds(
         [one(cloud("a", ["nose", "ear", "chin", "eye"])), one(cloud("b", ["eye", "ear", "nose", "chin"]))]
     )
-    assert gathered.rule == "labels"
-    assert gathered.observations.landmarks == ("nose", "ear", "chin", "eye")
-    assert_array_equal(gathered.observations.points[1, 3], cloud("b", "wxyz").points[0])
+    assert matched.rule == "labels"
+    assert matched.observations.landmarks == ("nose", "ear", "chin", "eye")
+    assert_array_equal(matched.observations.points[1, 3], cloud("b", "wxyz").points[0])
 
 
 def test_labels_with_the_specimens_name_match_by_their_last_number():
     first, second = (cloud(name, [f"{name}_LM1-{i}" for i in (1, 2, 10, 11)]) for name in ("ape7", "ape12"))
-    gathered = gather([one(first), one(second)])
-    assert gathered.rule == "numbers"
-    assert gathered.observations.landmarks == (1, 2, 10, 11)
+    matched = match_clouds([one(first), one(second)])
+    assert matched.rule == "numbers"
+    assert matched.observations.landmarks == (1, 2, 10, 11)
 
 
-def test_a_file_without_labels_is_never_matched_by_counting(tmp_path):
+def test_a_file_without_labels_is_matched_by_order(tmp_path):
     labelled = cloud("a", [f"LM{i}" for i in range(6)])
-    counted_ = Contents((cloud("b", counted(6)),), labelled=False)
-    gathered = gather([one(labelled), ("b.tps", counted_)])
-    assert gathered.rule == "order"
-    assert len(gathered.landmarks) == 6
+    numbered = LandmarkFile((cloud("b", numbered_labels(6)),), labelled=False)
+    matched = match_clouds([one(labelled), ("b.tps", numbered)])
+    assert matched.rule == "order"
+    assert len(matched.landmarks) == 6
 
 
-def test_labels_that_cannot_be_matched_go_by_order_if_there_are_as_many():
-    gathered = gather([one(cloud("a", ["p", "q", "r", "s"])), one(cloud("b", ["t", "u", "v", "w"]))])
-    assert gathered.rule == "order"
-    with pytest.raises(InvalidObservations, match="'b' has 3 landmarks where 'a' has 4"):
-        gather([one(cloud("a", ["p", "q", "r", "s"])), one(cloud("b", ["t", "u", "v"]))])
+def test_labels_that_cannot_be_matched_are_matched_by_order_if_there_are_as_many():
+    matched = match_clouds([one(cloud("a", ["p", "q", "r", "s"])), one(cloud("b", ["t", "u", "v", "w"]))])
+    assert matched.rule == "order"
+    with pytest.raises(InvalidObservations, match="'b' has 3 landmarks and 'a' has 4"):
+        match_clouds([one(cloud("a", ["p", "q", "r", "s"])), one(cloud("b", ["t", "u", "v"]))])
 
 
-def test_landmarks_that_one_cloud_misses_stay_in_their_places():
-    gathered = gather([one(cloud("a", "pqrst")), one(cloud("b", "prstu")), one(cloud("c", "pqrstu"))])
-    assert gathered.rule == "labels"
-    assert_array_equal(np.isnan(gathered.observations.points[1, :, 0]), [False, True, False, False, False, False])
+def test_landmarks_that_one_cloud_did_not_see_are_nan():
+    matched = match_clouds([one(cloud("a", "pqrst")), one(cloud("b", "prstu")), one(cloud("c", "pqrstu"))])
+    assert matched.rule == "labels"
+    assert_array_equal(np.isnan(matched.observations.points[1, :, 0]), [False, True, False, False, False, False])
 
 
-def test_repeated_cloud_names_get_their_files_name():
-    files = [("x/a.csv", Contents((cloud("a", "pqrs"),), True)), ("y/a.csv", Contents((cloud("a", "pqrs"),), True))]
-    gathered = gather(files)
-    assert gathered.observations.names == ("x/a.csv:a", "y/a.csv:a")
-    assert "file's name" in gathered.notes[0]
+def test_repeated_cloud_names_are_prefixed_with_the_file_name():
+    files = [
+        ("x/a.csv", LandmarkFile((cloud("a", "pqrs"),), True)),
+        ("y/a.csv", LandmarkFile((cloud("a", "pqrs"),), True)),
+    ]
+    matched = match_clouds(files)
+    assert matched.observations.names == ("x/a.csv:a", "y/a.csv:a")
+    assert "file's name" in matched.notes[0]
     with pytest.raises(InvalidObservations, match="more than once"):
-        gather([files[0], files[0]])
+        match_clouds([files[0], files[0]])
 
 
-def test_units_and_dimensions_must_agree_and_frames_are_told():
+def test_units_and_dimensions_must_agree_and_an_unknown_frame_is_reported():
     with pytest.raises(InvalidObservations, match="different units, cm, mm"):
-        gather([one(cloud("a", "pqrs"), unit="mm"), one(cloud("b", "pqrs"), unit="cm")])
+        match_clouds([one(cloud("a", "pqrs"), unit="mm"), one(cloud("b", "pqrs"), unit="cm")])
     with pytest.raises(InvalidObservations, match="2D"):
-        gather([one(cloud("a", "pqrs")), one(cloud("b", "pqrs", np.zeros((4, 2))))])
-    gathered = gather([one(cloud("a", "pqrs"), frame="LPS"), one(cloud("b", "pqrs", seed=1))])
-    assert any("do not tell their frame" in note for note in gathered.notes)
+        match_clouds([one(cloud("a", "pqrs")), one(cloud("b", "pqrs", np.zeros((4, 2))))])
+    matched = match_clouds([one(cloud("a", "pqrs"), frame="LPS"), one(cloud("b", "pqrs", seed=1))])
+    assert any("do not state their frame" in note for note in matched.notes)
 
 
-def test_clouds_that_share_nothing_do_not_take_all_memory(monkeypatch):
-    from kernelgpa.io import matching
-
-    monkeypatch.setattr(matching, "available_memory", lambda: 100)
+def test_clouds_that_share_nothing_do_not_take_all_memory():
     with pytest.raises(TooLarge, match="same labels in all clouds"):
-        gather([one(cloud("a", "pqrst")), one(cloud("b", "pqrst", seed=1))])
+        match_clouds([one(cloud("a", "pqrst")), one(cloud("b", "pqrst", seed=1))], memory=100)
 
 
-def test_a_frame_or_a_unit_that_is_lost_is_told():
-    contents = Contents((cloud("a", "pqrs"),), True, frame="LPS", unit="mm")
-    assert any("frame" in note for note in fitted_to(contents, ".csv")[1])
-    assert any("unit" in note for note in fitted_to(contents, ".csv")[1])
-    assert fitted_to(contents, ".mrk.json")[1] == []
-    assert any("unknown frame" in note for note in fitted_to(replace(contents, frame=None), ".mrk.json")[1])
+def test_a_frame_or_a_unit_that_is_lost_is_reported():
+    contents = LandmarkFile((cloud("a", "pqrs"),), True, frame="LPS", unit="mm")
+    assert any("frame" in note for note in drop_unsupported(contents, ".csv")[1])
+    assert any("unit" in note for note in drop_unsupported(contents, ".csv")[1])
+    assert drop_unsupported(contents, ".mrk.json")[1] == []
+    assert any("unknown frame" in note for note in drop_unsupported(replace(contents, frame=None), ".mrk.json")[1])
 
 
-def test_the_same_note_of_many_files_is_said_once():
+def test_the_same_note_of_many_files_is_reported_once():
     files = [one(cloud(name, "pqrs"), notes=("RAS converted to LPS",)) for name in "abc"]
-    assert gather(files).notes == ("3 files: RAS converted to LPS",)
+    assert match_clouds(files).notes == ("3 files: RAS converted to LPS",)
 
 
-def test_faces_are_kept_where_all_meshes_have_the_same():
+def test_faces_are_kept_if_all_meshes_have_the_same():
     faces = np.array([[0, 1, 2], [1, 2, 3]], dtype=np.intp)
-    meshes = [one(cloud(name, counted(4)), labelled=False, faces=faces) for name in "ab"]
-    assert_array_equal(gather(meshes).faces, faces)
+    meshes = [one(cloud(name, numbered_labels(4)), labelled=False, faces=faces) for name in "ab"]
+    assert_array_equal(match_clouds(meshes).faces, faces)
     other = (meshes[1][0], replace(meshes[1][1], faces=faces[::-1]))
-    gathered = gather([meshes[0], other])
-    assert gathered.faces is None
-    assert any("different triangles" in note for note in gathered.notes)
+    matched = match_clouds([meshes[0], other])
+    assert matched.faces is None
+    assert any("different triangles" in note for note in matched.notes)
 
 
 # -- files --
 
 
-def test_every_format_is_known_by_how_its_name_ends(tmp_path):
+def test_every_format_is_recognised_by_its_suffix(tmp_path):
     assert suffix_of(tmp_path / "A.B.MRK.JSON") == ".mrk.json"
     assert suffix_of(tmp_path / "x.CSV") == ".csv"
     for name in ("x.zip", "x", ".csv"):
-        with pytest.raises(FormatError, match="tells no format"):
+        with pytest.raises(FormatError, match="no known format"):
             suffix_of(tmp_path / name)
 
 
-def test_files_that_are_not_there_are_one_clear_error(tmp_path):
+def test_missing_files_are_one_clear_error(tmp_path):
     with pytest.raises(FormatError, match="no such file"):
         io.read(tmp_path / "x.csv")
     (tmp_path / "y.csv").mkdir()
@@ -145,7 +145,7 @@ def test_files_that_are_not_there_are_one_clear_error(tmp_path):
         io.read(tmp_path / "z.csv")
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+def test_a_file_is_written_completely_or_not_at_all(tmp_path):
     target = tmp_path / "x.csv"
     target.write_bytes(b"old")
 
@@ -157,7 +157,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert target.read_bytes() == b"new"
 
 
-def test_what_killed_writes_left_of_a_file_is_removed_by_the_next_one(tmp_path):
+def test_temporary_files_of_killed_processes_are_removed_by_the_next_write(tmp_path):
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
     gone, running = process.pid, os.getppid()
@@ -172,18 +172,18 @@ def test_what_killed_writes_left_of_a_file_is_removed_by_the_next_one(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_cloud_survives_every_format_or_the_loss_is_told(tmp_path, suffix):
+def test_a_cloud_is_read_back_from_every_format_or_the_loss_is_reported(tmp_path, suffix):
     points = np.random.default_rng(0).standard_normal((6, 3))
-    given = Contents((Specimen("a", points, ("p", "q", "r", "s", "t", "u"), np.arange(1.0, 7)),), True)
+    given = LandmarkFile((LabelledCloud("a", points, ("p", "q", "r", "s", "t", "u"), np.arange(1.0, 7)),), True)
     faces = np.array([[0, 1, 2], [2, 3, 4], [3, 4, 5]], dtype=np.intp)
-    held, lost = fitted_to(replace(given, faces=faces), suffix)
+    held, lost = drop_unsupported(replace(given, faces=faces), suffix)
     path = tmp_path / f"a{suffix}"
     io.write(path, held)
     found = io.read(path)
-    assert_allclose(found.specimens[0].points, points, rtol=1e-6 if suffix == ".stl" else 0)
+    assert_allclose(found.clouds[0].points, points, rtol=1e-6 if suffix == ".stl" else 0)
     words = " ".join(lost)
-    assert ("labels" in words) == (found.specimens[0].labels != given.specimens[0].labels)
-    assert ("weights" in words) == (found.specimens[0].weights is None)
+    assert ("labels" in words) == (found.clouds[0].labels != given.clouds[0].labels)
+    assert ("weights" in words) == (found.clouds[0].weights is None)
     assert ("precision" in words) == (suffix == ".stl")
     assert ("faces" in words) == (found.faces is None)
 
@@ -195,21 +195,21 @@ def test_the_apes_give_one_map_through_every_format(tmp_path):
     if not APES.exists():
         pytest.skip("the ape skulls are not beside this checkout")
     files = sorted(APES.glob("*.mrk.json"))
-    gathered = io.read_clouds(files)
-    observations = gathered.observations
+    matched = io.read_clouds(files)
+    observations = matched.observations
     assert (len(observations.clouds), len(observations.landmarks)) == (51, 41)
-    assert (gathered.rule, gathered.frame, gathered.unit) == ("numbers", "LPS", "mm")
+    assert (matched.rule, matched.frame, matched.unit) == ("numbers", "LPS", "mm")
     places = KernelGPA().fit(observations).map_
     labels = tuple(map(str, observations.landmarks))
-    skulls = tuple(Specimen(str(own.name), own.points, labels) for own in observations.clouds)
-    contents = Contents(skulls, True, frame="LPS", unit="mm")
+    skulls = tuple(LabelledCloud(str(own.name), own.points, labels) for own in observations.clouds)
+    contents = LandmarkFile(skulls, True, frame="LPS", unit="mm")
     for suffix in (".csv", ".tps", ".nts", ".morphologika", ".npz", ".mat"):
-        io.write(tmp_path / f"apes{suffix}", fitted_to(contents, suffix)[0])
+        io.write(tmp_path / f"apes{suffix}", drop_unsupported(contents, suffix)[0])
         again = io.read_clouds([tmp_path / f"apes{suffix}"])
         assert_allclose(KernelGPA().fit(again.observations).map_, places, rtol=0, atol=1e-9)
     for suffix in (".fcsv", ".mrk.json", ".pts"):
         for skull in skulls:
-            io.write(tmp_path / f"{skull.name}{suffix}", replace(contents, specimens=(skull,)))
+            io.write(tmp_path / f"{skull.name}{suffix}", replace(contents, clouds=(skull,)))
         again = io.read_clouds(sorted(tmp_path.glob(f"*{suffix}")))
         assert again.observations.names == tuple(sorted(str(name) for name in observations.names))
         order = [again.observations.cloud_index(skull.name) for skull in skulls]
@@ -229,12 +229,12 @@ def test_mixed_frames_come_out_in_one():
             node["markups"][0]["coordinateSystem"] = "RAS"
             for point in node["markups"][0]["controlPoints"]:
                 point["position"] = [-point["position"][0], -point["position"][1], point["position"][2]]
-        reading = io.Reading(name=path.name.removesuffix(".mrk.json"))
-        mixed.append((str(path), FORMATS[".mrk.json"].parse(json.dumps(node).encode(), str(path), reading)))
-    gathered = gather(mixed)
-    assert_allclose(gathered.observations.points, plain.observations.points, rtol=0, atol=1e-12)
-    assert "3 files: RAS" in " ".join(gathered.notes)
-    assert gathered.frame == "LPS"
+        options = io.ReadOptions(name=path.name.removesuffix(".mrk.json"))
+        mixed.append((str(path), FORMATS[".mrk.json"].parse(json.dumps(node).encode(), str(path), options)))
+    matched = match_clouds(mixed)
+    assert_allclose(matched.observations.points, plain.observations.points, rtol=0, atol=1e-12)
+    assert "3 files: RAS" in " ".join(matched.notes)
+    assert matched.frame == "LPS"
 
 
 # -- poses --

@@ -31,8 +31,8 @@ from kernelgpa import (
     selection,
     uncertainty,
 )
-from kernelgpa.io import atomic as folders
-from kernelgpa.io.npz import arrays_in, packed
+from kernelgpa.io.archive import pack_arrays, read_arrays
+from kernelgpa.io.atomic import remove_stale, write_folder
 from kernelgpa.report import Metadata
 from kernelgpa.report.result_folder import write_result
 from kernelgpa.warps.kernels import Gaussian
@@ -98,7 +98,7 @@ def test_mirrored_clouds_and_unseen_landmarks_are_kept(tmp_path):
     again = load(save(fitted, tmp_path / "out"))
     assert again.mirrored_ == fitted.mirrored_ == [2]
     assert_array_equal(again.map_, fitted.map_)
-    assert len(io.read(tmp_path / "out" / "map.ply").specimens[0].points) == 39
+    assert len(io.read(tmp_path / "out" / "map.ply").clouds[0].points) == 39
 
 
 def test_a_folder_holds_all_files_and_the_metadata(tmp_path):
@@ -107,7 +107,7 @@ def test_a_folder_holds_all_files_and_the_metadata(tmp_path):
     metadata = Metadata(title="skulls", unit="mm", frame="LPS", notes=["checked by hand"], faces=faces)
     out = save(fitted, tmp_path / "a b" / "out", metadata)
     assert sorted(path.name for path in out.iterdir()) == FILES
-    landmarks = io.read(out / "map.csv").specimens[0]
+    landmarks = io.read(out / "map.csv").clouds[0]
     assert_array_equal(landmarks.points, fitted.map_)
     assert landmarks.labels[:2] == ("höhe", "1")
     mesh = io.read(out / "map.ply")
@@ -161,15 +161,30 @@ def test_a_link_stays_a_link(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
 
 
-@pytest.mark.parametrize("exchange", [True, False])
-def test_a_move_that_fails_puts_the_old_result_back(monkeypatch, tmp_path, exchange):
-    out = save(AffineGPA().fit(observations()), tmp_path / "out")
-    monkeypatch.setattr(folders, "_exchanged", lambda *_: False)
+def cannot_exchange(*_):
+    """A system that cannot exchange two folders in one step."""
+    return False
+
+
+def full_disk(*_):
+    raise OSError(28, "No space left on device")
+
+
+OLD, NEW = {"a": b"old", "b": b"old"}, {"a": b"new", "c": b"new"}
+
+
+def contents_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_move_that_fails_restores_the_old_folder(monkeypatch, tmp_path):
+    write_folder(tmp_path / "out", OLD)
     move = Path.rename
     monkeypatch.setattr(Path, "rename", lambda one, to: full_disk() if ".part-" in one.name else move(one, to))
     with pytest.raises(OSError, match="No space left"):
-        save(KernelGPA().fit(observations()), out)
-    assert isinstance(load(out), AffineGPA)
+        write_folder(tmp_path / "out", NEW, exchange=cannot_exchange)
+    assert contents_of(tmp_path / "out") == OLD
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_the_summary_and_the_report_have_the_same_statistics(tmp_path):
@@ -207,26 +222,29 @@ def test_settings_written_from_python_run_again(tmp_path):
     assert method["name"] == "tps"
 
 
-@pytest.mark.parametrize("at", ["write_bytes", "_put"])
-def test_a_failed_write_leaves_the_old_result(monkeypatch, tmp_path, at):
+def test_a_disk_that_is_full_leaves_the_old_result(monkeypatch, tmp_path):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
-    monkeypatch.setattr(folders, at, full_disk)
+    new = KernelGPA().fit(observations())
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        save(KernelGPA().fit(observations()), out)
+        save(new, out)
     assert isinstance(load(out), AffineGPA)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
-def full_disk(*_):
-    raise OSError(28, "No space left on device")
+def test_an_exchange_that_fails_leaves_the_old_folder(tmp_path):
+    write_folder(tmp_path / "out", OLD)
+    with pytest.raises(OSError, match="No space left"):
+        write_folder(tmp_path / "out", NEW, exchange=full_disk)
+    assert contents_of(tmp_path / "out") == OLD
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_folder_that_cannot_be_exchanged_in_one_step_is_replaced_in_two(monkeypatch, tmp_path):
-    monkeypatch.setattr(folders, "_exchanged", lambda *_: False)
-    out = save(AffineGPA().fit(observations()), tmp_path / "out")
-    save(KernelGPA().fit(observations()), out)
-    assert isinstance(load(out), KernelGPA)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+def test_without_an_exchange_in_one_step_the_folder_is_replaced_in_two(tmp_path):
+    for files in (OLD, NEW):
+        write_folder(tmp_path / "out", files, exchange=cannot_exchange)
+        assert contents_of(tmp_path / "out") == files
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 KILLED = """
@@ -244,7 +262,7 @@ while True:
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="folders are exchanged in one step on Linux")
 @pytest.mark.parametrize("moment", np.linspace(0.01, 0.6, 6))
-def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_path, monkeypatch):
+def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_path):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
     with subprocess.Popen([sys.executable, "-c", KILLED, str(out)], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
@@ -252,8 +270,7 @@ def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_p
         process.send_signal(signal.SIGKILL)
     assert sorted(path.name for path in out.iterdir()) == FILES
     assert load(out).map_.shape == (40, 3)
-    monkeypatch.setattr(folders, "ABANDONED", -1.0)
-    save(AffineGPA().fit(observations()), out)  # which removes what the killed run left
+    remove_stale(tmp_path, "out", stale_after=-1.0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
@@ -280,11 +297,11 @@ def test_a_result_in_the_current_folder_leaves_that_folder_where_it_is(monkeypat
     assert isinstance(load("."), KernelGPA)
 
 
-@pytest.mark.parametrize(("where", "name"), [(Path, "is_mount"), (folders, "_is_writable")], ids=["mount", "closed"])
-def test_a_mount_point_and_a_folder_in_a_read_only_folder_are_not_moved(where, name, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("where", "name"), [(Path, "is_mount"), (os, "access")], ids=["mount", "read-only parent"])
+def test_a_mount_point_and_a_folder_with_a_read_only_parent_are_not_moved(where, name, monkeypatch, tmp_path):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
     before = out.stat().st_ino
-    monkeypatch.setattr(where, name, lambda path: path.name == "out")
+    monkeypatch.setattr(where, name, lambda path, *_: path.name == "out")
     save(KernelGPA().fit(observations()), out)
     assert out.stat().st_ino == before
     assert isinstance(load(out), KernelGPA)
@@ -293,7 +310,7 @@ def test_a_mount_point_and_a_folder_in_a_read_only_folder_are_not_moved(where, n
 
 @pytest.mark.parametrize("after", range(1, 17, 3))
 @pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
-def test_if_one_file_cannot_be_moved_all_old_files_stay(after, problem, monkeypatch, tmp_path):
+def test_files_that_cannot_all_be_moved_are_restored(after, problem, monkeypatch, tmp_path):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
     (out / "clouds.png").write_bytes(b"old")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
@@ -313,7 +330,7 @@ def test_if_one_file_cannot_be_moved_all_old_files_stay(after, problem, monkeypa
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_leftovers_of_a_killed_run_are_ignored_and_later_removed(monkeypatch, tmp_path):
+def test_temporary_files_of_a_killed_run_are_no_part_of_a_result(monkeypatch, tmp_path):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
     left = out / f".out.part-{dead_process()}-abc"
     left.mkdir()
@@ -338,30 +355,30 @@ def dead_process():
 
 def test_a_model_of_another_format_is_refused_with_its_release(tmp_path):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
-    arrays = arrays_in((out / "model.npz").read_bytes(), "model")
+    arrays = read_arrays((out / "model.npz").read_bytes(), "model")
     header = json.loads(str(arrays["header"]))
     for change, match in (
         ({"format": 99, "kernelgpa": "7.0"}, r"kernelgpa 7.0 in format 99.*settings.toml"),
-        ({"class": "os.system"}, "broken"),
+        ({"class": "os.system"}, "corrupt"),
         ({"settings": {"modes": "wrong"}}, "modes is 'wrong'"),
-        ({"clouds": ["a"]}, "broken"),
+        ({"clouds": ["a"]}, "corrupt"),
         ({"format": float("inf")}, "no model"),
-        ({"dimension": float("inf")}, "broken"),
+        ({"dimension": float("inf")}, "corrupt"),
     ):
-        (out / "model.npz").write_bytes(packed({**arrays, "header": np.array(json.dumps({**header, **change}))}))
+        (out / "model.npz").write_bytes(pack_arrays({**arrays, "header": np.array(json.dumps({**header, **change}))}))
         with pytest.raises((FormatError, InvalidSetting), match=match):
             load(out)
     (out / "model.npz").write_bytes(b"no archive")
     with pytest.raises(FormatError, match="not a readable NPZ"):
         load(out)
-    (out / "model.npz").write_bytes(packed({"points": np.zeros((2, 3, 3))}))
+    (out / "model.npz").write_bytes(pack_arrays({"points": np.zeros((2, 3, 3))}))
     with pytest.raises(FormatError, match="no model of kernelgpa"):
         load(out)
     with pytest.raises(FormatError, match="no such file"):
         load(tmp_path / "nowhere")
 
 
-def test_unnamed_kernels_and_composite_names_cannot_be_saved(tmp_path):
+def test_kernels_and_names_without_a_text_cannot_be_saved(tmp_path):
     points = scene(n=4, m=20)[0]
     with pytest.raises(InvalidSetting, match="has no name and cannot be saved"):
         save(KernelGPA(kernel=lambda r: np.exp(-r)).fit(points), tmp_path / "out")

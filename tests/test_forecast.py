@@ -12,7 +12,8 @@ import pytest
 import kernelgpa.estimators.deformable
 from conftest import scene
 from kernelgpa import TPSGPA, Forecast, InvalidSetting, KernelGPA, KernelGPAWarning, TooLarge, forecast, metrics
-from kernelgpa.spectrum.forecast import DENSE, EXACT, ITERATED, PROGRAM, WOODBURY
+from kernelgpa._numerics import system_memory
+from kernelgpa.spectrum.forecast import DENSE, EXACT, ITERATIVE, PROGRAM, WOODBURY
 
 MEASURE = """
 from pathlib import Path
@@ -32,7 +33,7 @@ print(1024 * int(next(line.split()[1] for line in status if line.startswith('VmH
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc, which Linux has")
 @pytest.mark.parametrize(
     ("arguments", "path"),
-    [((6, 2000, None), EXACT), ((6, 12000, 300), WOODBURY), ((12, 4000, 200), DENSE), ((20, 6000, 320), ITERATED)],
+    [((6, 2000, None), EXACT), ((6, 12000, 300), WOODBURY), ((12, 4000, 200), DENSE), ((20, 6000, 320), ITERATIVE)],
     ids=str,
 )
 def test_the_forecast_agrees_with_the_measured_memory(arguments, path):
@@ -95,10 +96,6 @@ def test_invalid_sizes_are_refused():
 
 # -- free memory --
 
-forecasts = sys.modules[
-    "kernelgpa.spectrum.forecast"
-]  # the module; the package attribute of the same name is the function
-
 
 def group(folder, **figures):
     """Write the files of a control group."""
@@ -115,26 +112,26 @@ def membership(root, text):
 def test_all_control_groups_of_a_process_limit_its_memory(tmp_path):
     membership(tmp_path, "0::/system.slice/job/step\n")
     top = tmp_path / "sys/fs/cgroup"
-    assert forecasts._left_in_groups(tmp_path) == forecasts.UNKNOWN  # no such folders
+    assert system_memory._left_in_groups(tmp_path) == system_memory.UNKNOWN  # no such folders
     group(top / "system.slice/job/step", memory_max="max", memory_current=100)
-    assert forecasts._left_in_groups(tmp_path) == forecasts.UNKNOWN  # no limit
+    assert system_memory._left_in_groups(tmp_path) == system_memory.UNKNOWN  # no limit
     group(top / "system.slice/job", memory_max=5000, memory_current=1000)
     group(top / "system.slice", memory_max=90_000, memory_current=1000)
     group(top / "other", memory_max=1, memory_current=1)
-    assert forecasts._left_in_groups(tmp_path) == 4000
+    assert system_memory._left_in_groups(tmp_path) == 4000
     group(top / "system.slice/job/step", memory_max="max", memory_high=600, memory_current=100)
-    assert forecasts._left_in_groups(tmp_path) == 500
+    assert system_memory._left_in_groups(tmp_path) == 500
     group(top, memory_max=1500, memory_current=1400, memory_stat="anon 900\ninactive_file 300")
-    assert forecasts._left_in_groups(tmp_path) == 400  # cached files can be evicted
+    assert system_memory._left_in_groups(tmp_path) == 400  # cached files can be evicted
 
 
 def test_control_groups_of_version_1_limit_the_memory(tmp_path):
     membership(tmp_path, "4:cpu:/deep\n3:memory,hugetlb:/docker/abc\n1:name=systemd:/\n0::/\n")
     top = tmp_path / "sys/fs/cgroup/memory"
     group(top, memory_limit_in_bytes=7000, memory_usage_in_bytes=1000)  # the only group that a container sees
-    assert forecasts._left_in_groups(tmp_path) == 6000
+    assert system_memory._left_in_groups(tmp_path) == 6000
     group(top / "docker/abc", memory_limit_in_bytes=3000, memory_usage_in_bytes=1000)
-    assert forecasts._left_in_groups(tmp_path) == 2000
+    assert system_memory._left_in_groups(tmp_path) == 2000
 
 
 def under_limit(code, beyond):

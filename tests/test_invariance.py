@@ -1,4 +1,4 @@
-"""What must not change a map: where clouds lie, what they are called, in which order, in which unit."""
+"""A map does not depend on the positions, the names, the order and the unit of the clouds."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def size(array):
 
 @every_model
 @given(seed=seeds, d=st.sampled_from([2, 3]))
-def test_moving_and_turning_each_cloud_leaves_the_map(model, seed, d):
+def test_translations_and_rotations_of_the_clouds_do_not_change_the_map(model, seed, d):
     points, _ = scene(d=d, seed=seed)
     rng = np.random.default_rng(seed)
-    turns = np.stack([random_rotation(d, rng) for _ in points])
-    moved = np.einsum("tij,tmj->tmi", turns, points) + rng.uniform(-5, 5, (len(points), 1, d))
+    rotations = np.stack([random_rotation(d, rng) for _ in points])
+    moved = np.einsum("tij,tmj->tmi", rotations, points) + rng.uniform(-5, 5, (len(points), 1, d))
     before = model.fit(points)
     map_before, poses_before, warps = before.map_, before.rotations_, before.warps_
     after = model.fit(moved)
-    # eigenvectors answer rounding with 1 / gap, which is below 1e4 on these scenes
+    # eigenvectors amplify rounding by 1 / gap, which is below 1e4 on these scenes
     assert_allclose(after.map_, map_before, rtol=0, atol=1e-9 * size(map_before))
-    assert_allclose(after.rotations_ @ turns, poses_before, atol=1e-9)
+    assert_allclose(after.rotations_ @ rotations, poses_before, atol=1e-9)
     seen = ~np.isnan(points[0, :, 0])
     assert_allclose(after.warps_[0](moved[0, seen]), warps[0](points[0, seen]), atol=1e-9 * size(map_before))
 
@@ -53,10 +53,10 @@ def test_order_and_names_of_clouds_and_landmarks_do_not_matter(model, seed, d):
 
 @every_model
 @pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e9])
-def test_the_unit_scales_the_map_and_nothing_else(model, unit, dimension):
+def test_the_unit_only_scales_the_map(model, unit, dimension):
     points, _ = scene(d=dimension, seed=1)
     plain = model.fit(points).map_
-    if isinstance(model, TPSGPA):  # bending energy has a unit, and so has its price
+    if isinstance(model, TPSGPA):  # bending energy has a unit, and so has its smoothing
         model = TPSGPA(control_points=3, smoothing=0.01 * unit ** (4 - dimension), modes=model.modes)
     scaled = model.fit(points * unit).map_
     assert_allclose(scaled / unit, plain, rtol=0, atol=1e-6 * size(plain))
@@ -78,7 +78,7 @@ def test_the_same_input_gives_the_same_output_to_the_bit(model, dimension):
 
 
 @every_model
-def test_the_map_is_centred_in_its_principal_axes_and_keeps_the_hand(model, dimension):
+def test_the_map_is_centred_in_its_principal_axes_and_keeps_the_handedness(model, dimension):
     points, template = scene(d=dimension, seed=6)
     gpa = model.fit(points)
     moments = gpa.map_.T @ gpa.map_
@@ -88,10 +88,10 @@ def test_the_map_is_centred_in_its_principal_axes_and_keeps_the_hand(model, dime
     assert np.all(np.diff(gpa.scales_) <= 0)
     assert_allclose(np.linalg.det(gpa.rotations_), 1, rtol=1e-12)
     centred = template - template.mean(axis=0)
-    assert np.linalg.det(centred.T @ gpa.map_) > 0  # the template was turned, never mirrored
+    assert np.linalg.det(centred.T @ gpa.map_) > 0  # the template was rotated, never reflected
 
 
-def test_threads_change_nothing(dimension):
+def test_the_number_of_threads_does_not_change_the_map(dimension):
     points, _ = scene(d=dimension, seed=7)
     alone = KernelGPA().fit(points).map_
     assert np.array_equal(KernelGPA(n_jobs=2).fit(points).map_, alone)

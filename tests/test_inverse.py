@@ -1,4 +1,4 @@
-"""The way back is the way there reversed, or it is not given at all."""
+"""The inverse of a warp takes its images back, or returns NaN."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import random_rotation, scene
 from kernelgpa import TPSGPA, AffineGPA, InvalidObservations, KernelGPA, KernelGPAWarning, RigidGPA
-from kernelgpa.warps.inverse import inverse, oriented
+from kernelgpa.warps.inverse import inverse, relative_determinant
 from kernelgpa.warps.warp import KernelPart, Warp
 
 MODELS = [
@@ -28,7 +28,7 @@ MODELS = [
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 @given(seed=st.integers(0, 1000), d=st.sampled_from([2, 3]))
-def test_there_and_back_is_where_it_began(model, seed, d):
+def test_the_inverse_takes_transformed_points_back(model, seed, d):
     points, _ = scene(d=d, seed=seed, bend=0.08, hidden=0.1)
     gpa = model.fit(points)
     own = points[1][~np.isnan(points[1, :, 0])]
@@ -40,22 +40,22 @@ def test_there_and_back_is_where_it_began(model, seed, d):
 
 
 def folded_warp(height):
-    """A line of space pulled over itself by one strong kernel at the origin."""
+    """A warp that folds over itself by one strong kernel at the origin."""
     warp = KernelGPA().fit(scene(d=2, bend=0.0)[0]).warps_[0]
     kernel = warp.kernel_part.kernel
     part = KernelPart(kernel, np.zeros((1, 2)), 0.3, np.array([[height, 0.0]]))
     return Warp(warp.frame, np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), part)
 
 
-def test_a_constructed_fold_is_found_and_nothing_in_it_is_inverted():
+def test_a_constructed_fold_is_found_and_no_point_in_it_is_inverted():
     warp = folded_warp(2.0)
     across = np.column_stack([np.linspace(-2, 2, 401), np.zeros(401)]) * warp.frame.size + warp.frame.centre
-    turned = oriented(warp, across) <= 0
+    folded = relative_determinant(warp, across) <= 0
     rising = np.gradient(warp(across)[:, 0]) > 0
-    assert 0.02 < turned.mean() < 0.5
-    assert np.sum(turned == rising) <= 4  # they may differ where the slope crosses zero between two samples
+    assert 0.02 < folded.mean() < 0.5
+    assert np.sum(folded == rising) <= 4  # they may differ where the derivative changes its sign between two samples
     targets = warp(across)
-    reached = np.sum(np.diff(np.sign(targets[:, :1] - targets[:, 0]), axis=0) != 0, axis=0)  # from so many places
+    reached = np.sum(np.diff(np.sign(targets[:, :1] - targets[:, 0]), axis=0) != 0, axis=0)  # by so many points
     back = inverse(warp, targets)
     known = ~np.isnan(back[:, 0])
     assert known.any()
@@ -63,8 +63,8 @@ def test_a_constructed_fold_is_found_and_nothing_in_it_is_inverted():
     assert np.abs(back[known] - across[known]).max() < 1e-6 * warp.frame.size
 
 
-def test_a_point_of_a_bent_sheet_comes_back_to_it_or_not_at_all():
-    """Across a sheet a warp follows the bending and may turn over; along it nothing is lost."""
+def test_points_of_a_bent_sheet_are_taken_back_to_it_or_are_nan():
+    """Across a sheet a warp follows the bending and may reverse orientation; along the sheet it is invertible."""
     rng = np.random.default_rng(0)
     plane = np.mgrid[-1:1:9j, -1:1:9j].reshape(2, -1).T
     bends = rng.uniform(-0.3, 0.3, 6)
@@ -74,14 +74,14 @@ def test_a_point_of_a_bent_sheet_comes_back_to_it_or_not_at_all():
         warnings.simplefilter("ignore", KernelGPAWarning)
         gpa = KernelGPA().fit(points)
         back = np.stack([gpa.inverse_transform(gpa.transform(one, t), t) for t, one in enumerate(points)])
-    off = np.linalg.norm(back - points, axis=2)
-    assert np.nanmax(off) < 1e-6
-    assert np.isnan(off).mean() < 0.5
+    errors = np.linalg.norm(back - points, axis=2)
+    assert np.nanmax(errors) < 1e-6
+    assert np.isnan(errors).mean() < 0.5
     assert gpa.mirrored_ == []
     assert "collapsed map" not in [finding.kind for finding in gpa.diagnose()]
 
 
-def test_what_cannot_be_reached_is_counted():
+def test_the_warning_counts_the_points_without_an_inverse():
     gpa = KernelGPA().fit(scene(d=2, bend=0.0)[0])
     squeezed = folded_warp(0.0)
     gpa.warps_[0] = Warp(squeezed.frame, np.zeros((3, 2)), squeezed.kernel_part)
@@ -90,7 +90,7 @@ def test_what_cannot_be_reached_is_counted():
 
 
 @pytest.mark.parametrize("model", [AffineGPA(), TPSGPA(control_points=4), KernelGPA()], ids=repr)
-def test_flat_clouds_go_on_off_their_plane_like_rotations(model):
+def test_warps_of_flat_clouds_continue_like_rotations_outside_of_their_plane(model):
     flat, _ = scene(d=2, hidden=0.0, bend=0.05)
     rng = np.random.default_rng(0)
     raised = np.concatenate([flat, np.zeros((*flat.shape[:2], 1))], axis=2)
@@ -98,8 +98,8 @@ def test_flat_clouds_go_on_off_their_plane_like_rotations(model):
     gpa = model.fit(np.stack([one @ turn.T for one, turn in zip(raised, turns, strict=True)]))
     own = raised[0] @ turns[0].T
     assert np.abs(gpa.inverse_transform(gpa.transform(own, 0), 0) - own).max() < 1e-8
-    off = own + 0.1 * turns[0][:, 2]
-    lifted = gpa.transform(off, 0) - gpa.transform(own, 0)
+    outside = own + 0.1 * turns[0][:, 2]
+    lifted = gpa.transform(outside, 0) - gpa.transform(own, 0)
     assert np.allclose(np.linalg.norm(lifted, axis=1), 0.1, rtol=0.3)
     assert np.all(np.linalg.det(gpa.warps_[0].jacobian(own)) > 0)
 

@@ -1,4 +1,4 @@
-"""Every kernel is positive definite where it says so, and its gradient is that of its value."""
+"""Every kernel is positive definite of the order that it states, and its gradient is that of its value."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from scipy.spatial.distance import cdist
 
 from conftest import scene
 from kernelgpa import InvalidSetting, KernelGPA
+from kernelgpa.warps.gram import gram, gram_gradient
 from kernelgpa.warps.kernels import (
     KERNELS,
+    FunctionKernel,
     Gaussian,
     Laplacian,
-    Radial,
     ThinPlate,
     Wendland,
     as_kernel,
-    gram,
-    gram_gradient,
 )
 
 EPS = np.finfo(float).eps
@@ -32,11 +31,15 @@ def rational(r):
     return 1 / (1 + r**2)
 
 
-def rational_slope(r):
+def rational_derivative(r):
     return -2 * r / (1 + r**2) ** 2
 
 
-POSITIVE = {**KERNELS, "function": as_kernel(rational), "function and slope": Radial(rational, rational_slope)}
+POSITIVE = {
+    **KERNELS,
+    "function": as_kernel(rational),
+    "function and derivative": FunctionKernel(rational, rational_derivative),
+}
 EVERY = {**POSITIVE, "thin plate 2D": ThinPlate(2), "thin plate 3D": ThinPlate(3)}
 SIGMAS = st.floats(0.05, 20)
 
@@ -60,13 +63,13 @@ def annihilating_affine(points):
 def test_the_gram_matrix_is_positive_semidefinite(name, points, sigma):
     K = gram(POSITIVE[name], points, points, sigma)
     assert_array_equal(K, K.T)
-    # each entry is off by a few EPS of its value, at most 1
+    # the rounding error of an entry is a few EPS of its value, which is at most 1
     assert np.linalg.eigvalsh(K)[0] >= -10 * EPS * len(points)
 
 
 @pytest.mark.parametrize("name", POSITIVE)
 @given(points=CLOUDS)
-def test_the_gram_matrix_of_points_apart_is_positive_definite(name, points):
+def test_the_gram_matrix_of_distinct_points_is_positive_definite(name, points):
     points = np.unique(points, axis=0)
     K = gram(POSITIVE[name], points, points, 0.25)
     assert np.linalg.eigvalsh(K)[0] > 1000 * EPS * len(points)
@@ -95,7 +98,7 @@ def test_only_distance_over_sigma_matters(name, points, sigma, scale):
 
 @pytest.mark.parametrize("dimension", [2, 3])
 @given(data=st.data(), sigma=SIGMAS)
-def test_thin_plates_are_positive_against_affine_functions(dimension, data, sigma):
+def test_thin_plates_are_conditionally_positive_semidefinite(dimension, data, sigma):
     points = data.draw(clouds(dimension))
     K = gram(ThinPlate(dimension), points, points, sigma)
     free = annihilating_affine(points)
@@ -104,14 +107,14 @@ def test_thin_plates_are_positive_against_affine_functions(dimension, data, sigm
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
-def test_thin_plates_are_strictly_positive_against_affine_functions_and_not_outright(dimension):
+def test_thin_plates_are_conditionally_positive_definite_and_not_positive_definite(dimension):
     points = np.random.default_rng(1).standard_normal((30, dimension))
     K = gram(ThinPlate(dimension), points, points, 1.0)
     free = annihilating_affine(points)
     rounding = 1000 * EPS * np.linalg.norm(K)
     assert np.linalg.eigvalsh(free.T @ K @ free)[0] > rounding
     assert np.linalg.eigvalsh(K)[0] < -rounding
-    assert ThinPlate(dimension).against == 2
+    assert ThinPlate(dimension).order == 2
 
 
 @pytest.mark.parametrize(("dimension", "r", "value"), [(3, 2.0, -2.0), (2, 2.0, 4 * np.log(4)), (2, 0.0, 0.0)])
@@ -149,15 +152,18 @@ def test_the_gradient_at_a_centre_is_that_of_the_others(name):
     assert_allclose(at, others, rtol=0, atol=100 * EPS * np.abs(weights).sum() / 0.8**2)
 
 
-def test_a_function_with_and_without_its_slope_have_the_same_gradient():
+def test_a_function_has_the_same_gradient_with_and_without_its_derivative():
     r = np.linspace(0, 5, 101)
-    numeric, exact = Radial(rational).slope(r), Radial(rational, rational_slope).slope(r)
+    numeric, exact = (
+        FunctionKernel(rational).derivative_over_r(r),
+        FunctionKernel(rational, rational_derivative).derivative_over_r(r),
+    )
     step = EPS ** (1 / 3)
     assert_allclose(numeric[1:], exact[1:], rtol=0, atol=10 * (EPS / step + step**2) / r[1])
     assert numeric[0] == exact[0] == 0
 
 
-def test_wendland_vanishes_from_the_distance_sigma_on():
+def test_wendland_vanishes_outside_of_its_support():
     sigma = 0.7
     x, centres = np.zeros((1, 3)), np.array([[sigma, 0, 0], [0, 1.5 * sigma, 0], [0, 0, (1 - 1e-3) * sigma]])
     K = gram(Wendland(), x, centres, sigma)[0]
@@ -167,19 +173,19 @@ def test_wendland_vanishes_from_the_distance_sigma_on():
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_kernel_is_known_by_its_name(name):
+def test_a_kernel_is_found_by_its_name(name):
     assert as_kernel(name) is KERNELS[name]
     assert as_kernel(KERNELS[name]) is KERNELS[name]
 
 
-def test_kernels_own_no_data_and_compare_by_parameters():
+def test_kernels_compare_by_their_parameters():
     assert Gaussian() == Gaussian()
     assert Gaussian() != Laplacian()
     assert ThinPlate(2) != ThinPlate(3)
     assert len({Gaussian(), Gaussian(), ThinPlate(2)}) == 2
 
 
-def test_an_unknown_kernel_is_refused_with_the_known_ones():
+def test_the_error_for_an_unknown_kernel_lists_the_known_ones():
     with pytest.raises(InvalidSetting, match="'gausian' is unknown") as caught:
         as_kernel("gausian")
     assert all(name in str(caught.value) for name in KERNELS)
@@ -189,7 +195,7 @@ def test_an_unknown_kernel_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize("kernel", [3, None, [1.0]], ids=repr)
 def test_a_kernel_is_a_name_a_kernel_or_a_function(kernel):
-    with pytest.raises(InvalidSetting, match="expected a name, a kernel or a function"):
+    with pytest.raises(InvalidSetting, match=r"expected a name, a kernel derived from .*, or a function"):
         as_kernel(kernel)
 
 
@@ -206,14 +212,14 @@ NOT_KERNELS = {
 
 @pytest.mark.parametrize("name", NOT_KERNELS)
 @pytest.mark.parametrize("inducing", [None, 15], ids=["exact", "inducing"])
-def test_a_function_that_is_no_kernel_is_refused(name, inducing):
+def test_a_function_that_is_not_positive_definite_is_refused(name, inducing):
     function, found = NOT_KERNELS[name]
     with pytest.raises(InvalidSetting, match=f"kernel: .*{found}"):
         KernelGPA(kernel=function, bandwidth=0.8, inducing=inducing).fit(scene(hidden=0.0)[0])
 
 
 @pytest.mark.parametrize("inducing", [None, 15], ids=["exact", "inducing"])
-def test_a_function_that_is_a_kernel_gives_what_the_kernel_gives(inducing):
+def test_a_function_gives_the_same_map_as_the_kernel_it_equals(inducing):
     points = scene()[0]
     by_name = KernelGPA(kernel="gaussian", inducing=inducing).fit(points)
     by_function = KernelGPA(kernel=lambda r: np.exp(-0.5 * r**2), inducing=inducing).fit(points)

@@ -1,4 +1,4 @@
-"""A bar where somebody looks and waits; nothing anywhere else."""
+"""Progress bars appear on a terminal, after a delay, and nowhere else."""
 
 from __future__ import annotations
 
@@ -8,41 +8,36 @@ import time
 import pytest
 from rich.console import Console
 
-import kernelgpa._numerics.progress
-from kernelgpa._numerics.progress import progress, with_progress
+from kernelgpa._numerics.progress import BAR_DELAY, progress, with_progress
 
 
 def terminal():
     return Console(file=io.StringIO(), force_terminal=True, width=100)
 
 
-def drawn(console, steps=4, pause=0.05):
-    with progress("clouds", steps, console) as step:
+def drawn(console, steps=4, pause=0.05, delay=BAR_DELAY):
+    with progress("clouds", steps, console, delay) as step:
         for _ in range(steps):
             time.sleep(pause)
             step()
     return console.file.getvalue()
 
 
-def test_long_work_shows_a_bar(monkeypatch):
-    monkeypatch.setattr(kernelgpa._numerics.progress, "PATIENCE", 0.02)
-    text = drawn(terminal())
+def test_long_work_shows_a_bar():
+    text = drawn(terminal(), delay=0.02)
     assert "clouds" in text
     assert "/4" in text
 
 
-def test_short_work_and_files_stay_silent(monkeypatch):
+def test_short_work_and_files_show_no_bar():
     assert drawn(terminal(), pause=0.0) == ""
-    monkeypatch.setattr(kernelgpa._numerics.progress, "PATIENCE", 0.0)
-    assert drawn(Console(file=io.StringIO())) == ""
+    assert drawn(Console(file=io.StringIO()), delay=0.0) == ""
 
 
-def test_work_inside_work_shows_the_outer_bar_only(monkeypatch):
-    monkeypatch.setattr(kernelgpa._numerics.progress, "PATIENCE", 0.0)
-    inner = terminal()
-    with progress("settings", 1, terminal()):
-        assert drawn(inner) == ""
-    assert "clouds" in drawn(terminal())  # and afterwards the next may
+def test_nested_work_shows_only_the_outer_bar():
+    with progress("settings", 1, terminal(), delay=0.0):
+        assert drawn(terminal(), delay=0.0) == ""
+    assert "clouds" in drawn(terminal(), delay=0.0)  # and the next work shows its bar again
 
 
 def test_an_error_ends_the_bar():

@@ -74,8 +74,8 @@ def test_clouds_of_plain_text(tmp_path):
 def test_meshes_with_the_vertices_that_each_cloud_saw(tmp_path):
     points, rng = clouds(), np.random.default_rng(0)
     for t, cloud in enumerate(points):
-        specimen = io.Specimen("c", cloud, tuple(map(str, range(1, 31))))
-        io.write(tmp_path / f"deformed_{t}.off", io.Contents((specimen,), labelled=False))
+        specimen = io.LabelledCloud("c", cloud, tuple(map(str, range(1, 31))))
+        io.write(tmp_path / f"deformed_{t}.off", io.LandmarkFile((specimen,), labelled=False))
         seen = np.sort(rng.choice(30, 20, replace=False))
         points[t, np.setdiff1d(np.arange(30), seen)] = np.nan
         np.savetxt(tmp_path / f"index_{t}.txt", seen + 1, fmt="%d")
@@ -127,8 +127,8 @@ def test_landmarks_by_the_number_of_clouds_that_see_them():
 
 def test_data_of_the_user_are_registered_by_the_same_methods(tmp_path):
     points = clouds(n=5, m=40, hidden=0.1, seed=2)
-    specimens = tuple(io.Specimen(f"c{t}", own, tuple(map(str, range(1, 41)))) for t, own in enumerate(points))
-    io.write(tmp_path / "handbag.mat", io.Contents(specimens, labelled=False))
+    specimens = tuple(io.LabelledCloud(f"c{t}", own, tuple(map(str, range(1, 41)))) for t, own in enumerate(points))
+    io.write(tmp_path / "handbag.mat", io.LandmarkFile(specimens, labelled=False))
     np.savez(tmp_path / "faces.npz", vertices=clouds(n=5, m=40))
     (tmp_path / "notes.txt").write_text("nothing to read here")
     (tmp_path / "again").symlink_to(tmp_path)  # a loop

@@ -18,6 +18,7 @@ from kernelgpa.trust.cross_validation import cross_validate_problem
 from kernelgpa.trust.folds import landmark_folds
 from kernelgpa.trust.grid import Search
 from kernelgpa.trust.trials import Scoring
+from kernelgpa.warps.kernels import Kernel
 from shared_data import load
 
 MODELS = [
@@ -269,15 +270,13 @@ def test_the_tuning_surface_is_plotted():
     assert len(ax.lines[0].get_xdata()) == failed
 
 
-class _UnpicklableKernel:
+class _UnpicklableKernel(Kernel):
     """A kernel that cannot be sent to another process."""
-
-    against = 0
 
     def value(self, r):
         return np.exp(-r)
 
-    def slope(self, r):
+    def derivative_over_r(self, r):
         return -np.exp(-r) / np.maximum(r, 1e-12)
 
     def __deepcopy__(self, memo):

@@ -208,7 +208,7 @@ def test_the_real_liver_can_be_used():
     if not path.exists():
         pytest.skip("liver.obj is not beside this checkout; a stretched procedural liver is tested everywhere")
     contents = io.read(path)
-    points = contents.specimens[0].points
+    points = contents.clouds[0].points
     points = points * 200 / np.ptp(points, axis=0).max()
     scene = simulate.liver(clouds=3, mesh=(points, contents.faces))
     assert scene.surfaces.shape == (3, len(points), 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,27 +21,34 @@ from kernelgpa.spectrum.forecast import SPARSE
 from kernelgpa.spectrum.matrix_free import MatrixFreeCost
 from kernelgpa.spectrum.operator import DiagonalPlusLowRank
 from kernelgpa.spectrum.total import total_cost
-from kernelgpa.warps import KernelFamily, kernels, reduce
+from kernelgpa.warps import KernelFamily, reduce
 from kernelgpa.warps.exact import DenseCloud, SparseCloud
-from kernelgpa.warps.kernels import Wendland, gram, gram_gradient, gram_sum
+from kernelgpa.warps.gram import SparseLimits, gram, gram_gradient, gram_sum
+from kernelgpa.warps.kernels import Kernel, Wendland
 
+ALWAYS_SPARSE = SparseLimits(fewest_points=0, largest_share=1.0)
 FAMILY = KernelFamily(Wendland(), 0.5, 0.1)
+SPARSE_FAMILY = replace(FAMILY, sparse_limits=ALWAYS_SPARSE)
+
+
+class SparseKernelGPA(KernelGPA):
+    """Kernel matrices are sparse whatever the number of landmarks."""
+
+    sparse_limits = ALWAYS_SPARSE
+
+    def family(self):
+        return replace(super().family(), sparse_limits=self.sparse_limits)
+
+
+class SparseFrom80(SparseKernelGPA):
+    """Kernel matrices are sparse for clouds of at least 80 landmarks."""
+
+    sparse_limits = SparseLimits(fewest_points=80, largest_share=1.0)
 
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(4)
-
-
-@pytest.fixture
-def make_sparse(monkeypatch):
-    """From the call on, clouds of so many landmarks have sparse matrices."""
-
-    def make(least=0):
-        monkeypatch.setattr(kernels, "SPARSE_FROM", least)
-        monkeypatch.setattr(kernels, "SPARSE_SHARE", 1.0)
-
-    return make
 
 
 @given(
@@ -54,20 +63,20 @@ def test_the_diagonal_of_the_inverse_is_that_of_the_whole_inverse(size, density,
     matrix = root @ root.T + weight * np.eye(size)
     factor = factorised(csc_array(matrix))
     inverse = np.linalg.inv(matrix)
-    # rounding of an inverse: its condition times the precision, as a share of its largest entry
+    # the rounding error of an inverse, relative to its largest entry, is the condition number times the precision
     allowed = 100 * size * np.finfo(float).eps * np.linalg.cond(matrix) * np.abs(inverse).max()
     assert_allclose(factor.inverse_diagonal(), np.diag(inverse), rtol=0, atol=allowed)
     assert_allclose(factor.solve(np.eye(size)), inverse, rtol=0, atol=allowed)
 
 
-def test_entries_that_cancel_in_the_elimination_do_no_harm():
+def test_entries_that_cancel_in_the_elimination_stay_in_the_pattern():
     # eliminating the first column makes the entry (2, 3) exactly 0, and later columns rely on it being in the pattern
     matrix = np.array([[1.0, 1, 1, 0], [1, 4, 1, 1], [1, 1, 5, 1], [0, 1, 1, 6]])
     assert_allclose(factorised(csc_array(matrix)).inverse_diagonal(), np.diag(np.linalg.inv(matrix)), rtol=1e-14)
 
 
 @pytest.mark.parametrize("diagonal", [-1.0, 0.0])
-def test_a_matrix_that_is_not_positive_is_refused(diagonal):
+def test_a_matrix_that_is_not_positive_definite_is_refused(diagonal):
     matrix = np.diag([2.0, diagonal, 3.0]) + 0.5 * np.ones((3, 3)) - 0.5 * np.eye(3)
     with pytest.raises(LinAlgError):
         factorised(csc_array(matrix))
@@ -94,13 +103,11 @@ def test_sums_and_gradients_are_those_of_the_dense_matrix(rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [2, 3])
-def test_a_sparse_cloud_answers_as_the_dense_one(rng, make_sparse, weighted, d):
+def test_a_sparse_cloud_gives_the_results_of_the_dense_one(rng, weighted, d):
     data = scene(4, 60, d, bend=0.1, noise=0.01)[0]
     weights = rng.uniform(0.2, 5, (len(data), len(data[0]))) if weighted else None
     cloud = as_observations(data, weights=weights).clouds[0]
-    dense = reduce(FAMILY, cloud)
-    make_sparse()
-    sparse = reduce(FAMILY, cloud)
+    dense, sparse = reduce(FAMILY, cloud), reduce(SPARSE_FAMILY, cloud)
     assert isinstance(dense, DenseCloud)
     assert isinstance(sparse, SparseCloud)
     targets, points = rng.standard_normal((len(cloud.seen), d)), rng.standard_normal((20, d))
@@ -120,13 +127,11 @@ def test_a_sparse_cloud_answers_as_the_dense_one(rng, make_sparse, weighted, d):
 @pytest.mark.parametrize("robust", [None, "geman-mcclure"])
 @pytest.mark.parametrize("modes", ["auto", "paper", 6])
 @pytest.mark.parametrize("hidden", [0.0, 0.3])
-def test_a_sparse_fit_is_the_dense_fit(make_sparse, modes, hidden, robust):
+def test_a_sparse_fit_is_the_dense_fit(modes, hidden, robust):
     data = scene(5, 120, bend=0.1, hidden=hidden, noise=0.01)[0]
-    model = KernelGPA(kernel="wendland", bandwidth=0.5, modes=modes, robust=robust)
-    dense = model.fit(data)
+    settings = {"kernel": "wendland", "bandwidth": 0.5, "modes": modes, "robust": robust}
+    dense, sparse = KernelGPA(**settings).fit(data), SparseKernelGPA(**settings).fit(data)
     expected = dense.map_, dense.residuals_, dense.spectrum_.values, dense.rotations_
-    make_sparse()
-    sparse = KernelGPA(kernel="wendland", bandwidth=0.5, modes=modes, robust=robust).fit(data)
     assert sparse.spectrum_.solver == "matrix-free: LOBPCG"
     # eigenvectors by LOBPCG are good to the root of its residual at best; the faithful map does not go through them
     allowed = 1e-8 if modes == "auto" else 1e-5
@@ -136,27 +141,24 @@ def test_a_sparse_fit_is_the_dense_fit(make_sparse, modes, hidden, robust):
         assert_allclose(one, other, rtol=0, atol=allowed)
 
 
-def test_sparse_folds_are_the_dense_folds(make_sparse):
+def test_sparse_folds_are_the_dense_folds():
     data = scene(5, 120, bend=0.1, noise=0.01)[0]
-    model = KernelGPA(kernel="wendland", bandwidth=0.5)
-    dense = selection.cross_validate(model, data, folds=6)
-    make_sparse()
-    sparse = selection.cross_validate(model, data, folds=6)
+    dense = selection.cross_validate(KernelGPA(kernel="wendland", bandwidth=0.5), data, folds=6)
+    sparse = selection.cross_validate(SparseKernelGPA(kernel="wendland", bandwidth=0.5), data, folds=6)
     assert_allclose(sparse.sensor_rms, dense.sensor_rms, rtol=1e-7)
 
 
-def test_clouds_of_few_landmarks_may_stay_dense_beside_sparse_ones(make_sparse):
+def test_small_clouds_may_be_dense_and_large_ones_sparse():
     data = scene(5, 120, bend=0.1, hidden=0.0, noise=0.01)[0]
     data[4][60:] = np.nan
     dense = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
-    make_sparse(80)
-    mixed = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
+    mixed = SparseFrom80(kernel="wendland", bandwidth=0.5).fit(data)
     assert [type(mixed.reduced_cloud(t)) for t in (4, 0)] == [DenseCloud, SparseCloud]
     assert_allclose(mixed.map_, dense.map_, rtol=0, atol=1e-8)
 
 
-def test_many_landmarks_and_little_support_take_the_sparse_path(rng):
-    # on a sphere, so that neighbours stay few
+def test_clouds_of_many_landmarks_and_small_support_are_sparse(rng):
+    # on a surface, on which there are few neighbours
     shape = rng.standard_normal((2500, 3))
     shape *= [1.0, 0.8, 0.6] / np.linalg.norm(shape, axis=1)[:, None]
     data = [shape + 0.02 * np.sin(3 * shape + t) + 1e-3 * rng.standard_normal(shape.shape) for t in range(3)]
@@ -172,10 +174,9 @@ def test_many_landmarks_and_little_support_take_the_sparse_path(rng):
     assert KernelFamily(Wendland(), 0.5, 0.1).neighbours(as_observations(data).clouds[0]) is None
 
 
-def test_the_form_of_sparse_clouds_is_their_sum(rng, make_sparse):
-    make_sparse()
+def test_the_cost_of_sparse_clouds_is_their_sum(rng):
     observations = as_observations(scene(3, 50)[0])
-    reduced = [reduce(FAMILY, cloud) for cloud in observations.clouds]
+    reduced = [reduce(SPARSE_FAMILY, cloud) for cloud in observations.clouds]
     cost = total_cost(reduced, 50)
     assert isinstance(cost, MatrixFreeCost)
     whole = np.zeros((50, 50))
@@ -194,13 +195,12 @@ def test_the_form_of_sparse_clouds_is_their_sum(rng, make_sparse):
     assert_allclose(system @ solve(right), right, rtol=0, atol=1e-9)
 
 
-def test_points_that_are_unseen_or_far_are_warped_as_by_dense_matrices(make_sparse):
+def test_points_that_are_unseen_or_far_are_warped_as_by_dense_matrices():
     data = scene(5, 120, bend=0.1, noise=0.01)[0]
     queries = np.vstack([data[2], [[1e200, 0, 0], [np.nan, 1, 1]]])
     model = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
     dense = model.transform(queries, 2), model.warps_[2].jacobian(queries)
-    make_sparse()
-    sparse = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
+    sparse = SparseKernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
     assert sparse.warps_[2].sparse
     assert_allclose(sparse.transform(queries, 2), dense[0], rtol=1e-8, atol=1e-8)
     assert_allclose(sparse.warps_[2].jacobian(queries), dense[1], rtol=1e-7, atol=1e-7)
@@ -208,50 +208,44 @@ def test_points_that_are_unseen_or_far_are_warped_as_by_dense_matrices(make_spar
 
 @pytest.mark.parametrize("smoothing", [1e-7, 1e-4, 1e6])
 @pytest.mark.parametrize("weight", [1e-6, 1.0, 1e6])
-def test_any_smoothing_and_any_unit_of_the_weights_is_solved_as_by_dense_matrices(make_sparse, smoothing, weight):
+def test_sparse_maps_are_the_dense_ones_for_any_smoothing_and_any_unit_of_the_weights(smoothing, weight):
     data = scene(4, 150, bend=0.1, noise=0.01)[0]
     weights = np.full(150, weight)
     dense = KernelGPA(kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(data, weights)
-    make_sparse()
-    sparse = KernelGPA(kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(data, weights)
+    sparse = SparseKernelGPA(kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(data, weights)
     assert_allclose(sparse.map_, dense.map_, rtol=0, atol=1e-7)
 
 
-def test_a_matrix_that_rounding_makes_singular_is_a_numerical_failure(make_sparse):
+def test_a_matrix_that_is_singular_by_rounding_is_a_numerical_failure():
     data = scene(3, 100, hidden=0.0)[0]
     data[:, 50:60] = data[:, :10]
-    make_sparse()
     with pytest.raises(NumericalFailure, match="raise smoothing"):
-        KernelGPA(kernel="wendland", smoothing=1e-17).fit(data)
+        SparseKernelGPA(kernel="wendland", smoothing=1e-17).fit(data)
 
 
-def test_very_few_landmarks_are_solved_too(make_sparse):
+def test_a_sparse_fit_of_very_few_landmarks_is_the_dense_fit():
     data = scene(3, 7, hidden=0.0)[0]
     dense = KernelGPA(kernel="wendland").fit(data)
-    make_sparse()
-    assert_allclose(KernelGPA(kernel="wendland").fit(data).map_, dense.map_, rtol=0, atol=1e-9)
+    assert_allclose(SparseKernelGPA(kernel="wendland").fit(data).map_, dense.map_, rtol=0, atol=1e-9)
 
 
-class Ball:
-    """1 up to its reach: not positive definite."""
+class Ball(Kernel):
+    """1 up to a radius of 1: not positive definite."""
 
-    against = 0
-
-    def __init__(self, reach, ends=1.0):
-        self.reach, self.ends = reach, ends
+    def __init__(self, support):
+        self.support = support
 
     def value(self, r):
-        return (r < self.ends).astype(float)
+        return (r < 1).astype(float)
 
-    def slope(self, r):
+    def derivative_over_r(self, r):
         return np.zeros_like(r)
 
 
-def test_a_brought_kernel_must_be_positive_and_end_where_it_says(make_sparse):
+def test_a_user_s_kernel_must_be_positive_definite_and_vanish_outside_of_its_support():
     data = scene(3, 200, hidden=0.0)[0]
-    make_sparse()
     with pytest.raises(InvalidSetting, match="positive definite"):
-        KernelGPA(kernel=Ball(1.0)).fit(data)
-    for reach in (0.5, 0.0, -1.0, "a", np.nan):
-        with pytest.raises(InvalidSetting, match="reach"):
-            KernelGPA(kernel=Ball(reach)).fit(data)
+        SparseKernelGPA(kernel=Ball(1.0)).fit(data)
+    for support in (0.5, 0.0, -1.0, "a", np.nan):
+        with pytest.raises(InvalidSetting, match="support"):
+            SparseKernelGPA(kernel=Ball(support)).fit(data)

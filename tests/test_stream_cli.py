@@ -19,7 +19,7 @@ from conftest import run
 from kernelgpa import KernelGPA, StreamingGPA, io, simulate
 from kernelgpa.errors import FormatError
 from kernelgpa.gauge.rotations import nearest_rotation
-from kernelgpa.io.npz import arrays_in, packed
+from kernelgpa.io.archive import pack_arrays, read_arrays
 from kernelgpa.observations.arrays import finite_rows
 from kernelgpa.observations.cloud import Cloud
 from kernelgpa.observations.collection import Observations
@@ -58,7 +58,7 @@ def lines_in(printed):
 
 
 def map_in(folder):
-    (own,) = io.read(folder / "map.csv").specimens
+    (own,) = io.read(folder / "map.csv").clouds
     return dict(zip(own.labels, own.points, strict=True))
 
 
@@ -387,7 +387,7 @@ def test_a_checkpoint_that_was_changed_is_refused_or_resumed(kernelgpa, texts, t
     (tmp_path / "frames.jsonl").write_text("".join(texts[:4]))
     options = ["-o", "out", "--checkpoint", "state.npz", "--every", 2, "--map"]
     assert kernelgpa("stream", "frames.jsonl", *options)[0] == 0
-    arrays = arrays_in((tmp_path / "state.npz").read_bytes(), "state")
+    arrays = read_arrays((tmp_path / "state.npz").read_bytes(), "state")
     header = json.loads(str(arrays["header"]))
     saved = header["about"][part]
     changed = [*ODD, *({**saved, key: odd} for key in saved for odd in ODD)]
@@ -399,7 +399,7 @@ def test_a_checkpoint_that_was_changed_is_refused_or_resumed(kernelgpa, texts, t
     codes = set()
     for odd in changed:
         about = {**header["about"], part: odd}
-        state = packed({**arrays, "header": np.array(json.dumps({**header, "about": about}))})
+        state = pack_arrays({**arrays, "header": np.array(json.dumps({**header, "about": about}))})
         (tmp_path / "state.npz").write_bytes(state)
         code, _, errors = kernelgpa("stream", "frames.jsonl", *options)
         assert code == 0 or (code == 2 and errors.count("\n") == 1 and errors.startswith("kernelgpa: ")), (odd, errors)

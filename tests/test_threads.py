@@ -1,4 +1,4 @@
-"""Threads that never wait for one another: one for each BLAS, several clouds at a time."""
+"""One thread for each BLAS, and several clouds at a time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_matrix_that_is_not_positive_definite_has_no_factor():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (40, 70)])
-def test_squares_are_added_in_any_order_of_memory(shape, transposed, order):
+def test_squares_are_added_in_any_memory_order(shape, transposed, order):
     a = np.random.default_rng(0).standard_normal(shape)
     product = a.T @ a if transposed else a @ a.T
     c = np.asfortranarray(np.ones_like(product))
@@ -78,7 +78,7 @@ def test_squares_are_added_in_any_order_of_memory(shape, transposed, order):
 
 @pytest.mark.parametrize("left", ORDERS)
 @pytest.mark.parametrize("right", ORDERS)
-def test_products_are_subtracted_in_any_order_of_memory(left, right):
+def test_products_are_subtracted_in_any_memory_order(left, right):
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((30, 8)), rng.standard_normal((8, 11))
     c = np.asfortranarray(rng.standard_normal((30, 11)))
@@ -112,7 +112,7 @@ def test_a_vector_or_a_matrix_of_another_size_is_refused():
         lapack.factorise(lower)
 
 
-def test_reversed_and_repeated_columns_are_read_as_they_stand():
+def test_reversed_and_repeated_columns_are_read_correctly():
     a = np.random.default_rng(0).standard_normal((4, 6))
     for columns in (a[:, ::-1], np.broadcast_to(a[:, :1], (4, 3))):
         c = np.zeros((4, 4), order="F")
@@ -123,17 +123,17 @@ def test_reversed_and_repeated_columns_are_read_as_they_stand():
     assert not empty.any()
 
 
-def test_what_is_written_to_must_be_in_fortran_order():
+def test_a_matrix_that_is_overwritten_must_be_in_fortran_order():
     with pytest.raises(ValueError, match="not in Fortran order"):
         lapack.factorise(np.eye(3)[:, ::-1])
     with pytest.raises(ValueError, match="not in Fortran order"):
         lapack.add_square(np.ones((3, 3)), 1.0, np.ones((3, 2)))
 
 
-def test_python_runs_while_lapack_computes(monkeypatch):
-    """Another thread counts while a matrix is factorised; with the lock held it could not count once.
+def test_python_runs_while_lapack_computes():
+    """Another thread counts while a matrix is factorised, which it could not do if the lock were held.
 
-    Python would also let it count after the call, at the next switch between threads; so there is none.
+    The switch interval is long, because otherwise it might count between two switches of Python after the call.
     """
     matrix = np.asfortranarray(positive(1500))
     counted, ended = [0], threading.Event()
@@ -141,7 +141,7 @@ def test_python_runs_while_lapack_computes(monkeypatch):
     def count():
         while not ended.is_set():
             counted[0] += 1
-            time.sleep(0)  # the lock is free for a moment
+            time.sleep(0)  # releases the lock for a moment
 
     interval = sys.getswitchinterval()
     counter = threading.Thread(target=count)
@@ -158,12 +158,12 @@ def test_python_runs_while_lapack_computes(monkeypatch):
     assert during > 10
 
 
-# -- clouds side by side --
+# -- several clouds at a time --
 
 
 @pytest.mark.parametrize("inducing", [None, 20])
 def test_two_clouds_are_worked_on_at_the_same_time(inducing, monkeypatch):
-    """Each cloud that a thread works on waits until a second one has come as far; alone it would wait in vain."""
+    """Each thread waits until a second one has come as far; a single thread would wait until the timeout."""
     monkeypatch.setattr(threads, "cpu_count", lambda: 2)
     meeting = threading.Barrier(2)
     met = []
@@ -182,7 +182,7 @@ def test_results_come_in_the_order_of_the_items():
 
 
 @pytest.mark.parametrize(("n_jobs", "most"), [(1, 1), (2, 2), (3, 3)])
-def test_no_more_threads_work_than_are_asked_for(n_jobs, most):
+def test_no_more_threads_work_than_requested(n_jobs, most):
     def worker(_):
         return threading.get_ident()
 
@@ -203,7 +203,7 @@ def test_one_job_is_one_thread_throughout(monkeypatch):
     assert used == {threading.get_ident()}
 
 
-def test_work_inside_does_not_split_up_again():
+def test_nested_work_uses_one_thread():
     def outer(_):
         inner = set(parallel_map(lambda _: threading.get_ident(), range(10)))
         return inner == {threading.get_ident()}
@@ -212,17 +212,17 @@ def test_work_inside_does_not_split_up_again():
 
 
 def test_an_error_ends_the_work():
-    begun = []
+    started = []
 
     def work(i):
-        begun.append(i)
+        started.append(i)
         if i == 0:
             raise ArithmeticError("zero")
         time.sleep(0.01)
 
     with pytest.raises(ArithmeticError, match="zero"):
         parallel_map(work, range(5000), 2)
-    assert len(begun) < 5000
+    assert len(started) < 5000
 
 
 # -- BLAS threads --
@@ -244,7 +244,7 @@ def test_every_blas_has_one_thread_during_a_fit(model, monkeypatch):
     assert seen == [{1}]
 
 
-def test_fits_side_by_side_leave_the_threads_of_blas_as_they_were():
+def test_simultaneous_fits_restore_the_number_of_blas_threads():
     points = scene(n=4, m=40)[0]
     with threadpool_limits(2):
         with ThreadPoolExecutor(4) as pool:
@@ -253,34 +253,32 @@ def test_fits_side_by_side_leave_the_threads_of_blas_as_they_were():
     assert all(np.array_equal(one, maps[0]) for one in maps)
 
 
-def large_in_a_fit(rows):
-    with one_blas_thread(), free_cores_for(rows):
+def large_in_a_fit(rows, free):
+    with one_blas_thread(), free_cores_for(rows, lambda: free):
         return blas_threads()
 
 
 @pytest.mark.parametrize(("rows", "free", "expected"), [(10_000, 2, 2), (10_000, 1, 1), (500, 2, 1), (10_000, 64, 2)])
-def test_one_large_matrix_gets_the_free_cores_and_no_more(rows, free, expected, monkeypatch):
+def test_one_large_matrix_gets_the_free_cores_and_no_others(rows, free, expected, monkeypatch):
     monkeypatch.setattr(threads, "cpu_count", lambda: 64)
-    monkeypatch.setattr(threads, "free_cores", lambda: free)
     with threadpool_limits(2), one_blas_thread():
-        with free_cores_for(rows):
+        with free_cores_for(rows, lambda: free):
             assert blas_threads() == {expected}
         assert blas_threads() == {1}
-        with one_blas_thread(), free_cores_for(rows):  # the same fit
+        with one_blas_thread(), free_cores_for(rows, lambda: free):  # the same fit
             assert blas_threads() == {expected}
         with ThreadPoolExecutor(1) as pool:  # another fit runs
-            assert pool.submit(large_in_a_fit, rows).result() == {1}
+            assert pool.submit(large_in_a_fit, rows, free).result() == {1}
 
 
 @pytest.mark.parametrize(("running", "free"), [(1, 4), (2, 3), (3, 2), (9, 1)])
 def test_a_busy_machine_has_fewer_free_cores(running, free, monkeypatch, tmp_path):
     load = tmp_path / "loadavg"
     load.write_text(f"0.50 0.40 0.30 {running}/123 4567\n")
-    monkeypatch.setattr(threads, "LOAD", load)
     monkeypatch.setattr(threads, "cpu_count", lambda: 4)
-    assert free_cores() == free
+    assert free_cores(load) == free
     load.write_text("")
-    assert free_cores() == 1
+    assert free_cores(load) == 1
 
 
 IN_WORKERS = """
@@ -304,7 +302,7 @@ for main_first in (False, True):
 """
 
 
-def test_fits_in_threads_alone_limit_blas_and_restore_it():
-    """In a process of its own, since the first thread that sets a limit is remembered."""
+def test_fits_in_worker_threads_limit_blas_and_restore_it():
+    """In a process of its own, because threadpoolctl remembers the first thread that sets a limit."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", IN_WORKERS], check=True, env=environment)

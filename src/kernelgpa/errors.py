@@ -1,6 +1,6 @@
-"""The exceptions and the warning that users can catch.
+"""The exceptions and the warning of the library.
 
-Every message says where, what was found, and what to do.
+Every message says where the problem is, what was found, and what to do.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from sklearn.exceptions import NotFittedError
 
 
 class KernelGPAError(Exception):
-    """Any error that kernelgpa raises on purpose."""
+    """Base class of all errors that kernelgpa raises."""
 
 
 class InvalidObservations(KernelGPAError, ValueError):
-    """The data cannot be what they claim to be."""
+    """The data are not valid observations."""
 
 
 class DegenerateCloud(InvalidObservations):
-    """A cloud's points do not determine what is asked of them."""
+    """The points of a cloud are too few or coincide."""
 
 
 class WeaklyConnected(InvalidObservations):
-    """Groups of clouds share too few landmarks to be brought into one frame."""
+    """Groups of clouds share too few landmarks to be registered into one frame."""
 
     def __init__(self, message: str, groups: list[list[object]]) -> None:
         super().__init__(message, groups)
@@ -38,27 +38,27 @@ class WeaklyConnected(InvalidObservations):
 
 
 class InvalidSetting(KernelGPAError, ValueError):
-    """A setting has a value that no method is defined for."""
+    """A setting has a value that is not allowed."""
 
 
 class FormatError(KernelGPAError, ValueError):
-    """A file does not hold what its format says, or a format cannot hold what is to be written."""
+    """A file does not follow its format, or a format cannot represent the data to be written."""
 
     def __init__(self, source: object, line: int | None, found: str, expected: str) -> None:
         super().__init__(source, line, found, expected)
         self.source, self.line, self.found, self.expected = source, line, found, expected
 
     def __str__(self) -> str:
-        place = f"{self.source}" if self.line is None else f"{self.source}, line {self.line}"
-        return f"{place}: {self.found}; {self.expected}"
+        location = f"{self.source}" if self.line is None else f"{self.source}, line {self.line}"
+        return f"{location}: {self.found}; {self.expected}"
 
 
 class NumericalFailure(KernelGPAError, ArithmeticError):
-    """Double precision does not carry this problem."""
+    """The problem cannot be solved in double precision."""
 
 
 class TooLarge(KernelGPAError, MemoryError):
-    """A fit would take more memory than there is."""
+    """A fit needs more memory than is available."""
 
 
 class Disconnected(KernelGPAError, ConnectionError):
@@ -66,11 +66,11 @@ class Disconnected(KernelGPAError, ConnectionError):
 
 
 class NotFitted(KernelGPAError, NotFittedError):
-    """A result was asked of an estimator that has not been fitted."""
+    """A result was requested from an estimator that has not been fitted."""
 
 
 class KernelGPAWarning(UserWarning):
-    """Something the user should know about a result that was still computed."""
+    """A result was computed, but has a property that the user should know."""
 
 
 _PACKAGE = str(Path(__file__).parent)

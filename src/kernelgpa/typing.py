@@ -1,4 +1,4 @@
-"""Types of arrays and of identifiers, used in every signature."""
+"""Types of arrays and identifiers, for signatures."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]
-Name = Hashable  # of a cloud or a landmark
+Name = Hashable  # of a cloud or of a landmark

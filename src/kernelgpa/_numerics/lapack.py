@@ -1,25 +1,30 @@
-"""LAPACK and BLAS without the interpreter lock, so that work on one cloud overlaps with work on another.
+"""LAPACK and BLAS without the interpreter lock, so that several clouds are computed at a time.
 
-The wrappers in ``scipy.linalg.lapack`` hold the lock while LAPACK computes.  The same routines are reached through the
-pointers that SciPy exports for Cython; ctypes releases the lock for the time of the call.  Matrices are in Fortran
-order (columns contiguous); of symmetric and triangular ones only the lower triangle is read and written.
+The wrappers in ``scipy.linalg.lapack`` hold the lock while LAPACK computes.  SciPy exports pointers to the same
+routines for Cython, and ctypes releases the lock during a call through them.  Matrices are in Fortran order
+(contiguous columns); of symmetric and triangular matrices only the lower triangle is read and written.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cython_blas, cython_lapack
 
+from ..typing import BoolArray
+
 Matrix = npt.NDArray[np.float64]
+
+MIRRORED_BLOCK = 256  # rows and columns of a triangle that are mirrored at a time
 
 
 def _routine(module: Any, name: str, arguments: int) -> Callable[..., None]:
-    """The Fortran routine of that name; all its arguments are pointers."""
+    """The Fortran routine of the given name.  All its arguments are pointers."""
     capsule = module.__pyx_capi__[name]
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -36,7 +41,7 @@ _dtrsm = _routine(cython_blas, "dtrsm", 11)
 
 
 def factorise(matrix: Matrix) -> bool:
-    """L with  A = L L'  in place of A; False if A is not positive definite."""
+    """Overwrite A by L with A = L L'; False if A is not positive definite."""
     _require(matrix.shape == (len(matrix), len(matrix)), matrix)
     info = ctypes.c_int()
     _dpotrf(_char("L"), _int(len(matrix)), _data(matrix), _leading(matrix), ctypes.byref(info))
@@ -44,7 +49,7 @@ def factorise(matrix: Matrix) -> bool:
 
 
 def invert(lower: Matrix) -> bool:
-    """(L L')^-1 in place of L; False if L has a zero on its diagonal."""
+    """Overwrite L by (L L')^-1; False if L has a zero on its diagonal."""
     _require(lower.shape == (len(lower), len(lower)), lower)
     info = ctypes.c_int()
     _dpotri(_char("L"), _int(len(lower)), _data(lower), _leading(lower), ctypes.byref(info))
@@ -62,37 +67,52 @@ def solve(lower: Matrix, right: Matrix) -> Matrix:  # (s, s), (s, c) -> (s, c)
 
 
 def add_square(c: Matrix, alpha: float, a: Matrix, beta: float = 1.0, transposed: bool = False) -> None:
-    """beta C + alpha A A'  in place of C, or with A'A if transposed."""
+    """Overwrite C by  beta C + alpha A A',  or by  beta C + alpha A'A  if transposed."""
     rows, inner = a.shape[::-1] if transposed else a.shape
     _require(c.shape == (rows, rows), c, a)
-    turn, a, leading = _oriented(a, transposed)
+    letter, a, leading = _oriented(a, transposed)
     scales = _double(alpha), _double(beta)
     sizes = _int(rows), _int(inner)
-    _dsyrk(_char("L"), _char(turn), *sizes, scales[0], _data(a), leading, scales[1], _data(c), _leading(c))
+    _dsyrk(_char("L"), _char(letter), *sizes, scales[0], _data(a), leading, scales[1], _data(c), _leading(c))
 
 
 def subtract_product(c: Matrix, a: Matrix, b: Matrix) -> None:
-    """C - A B  in place of C, which is the whole matrix here."""
+    """Overwrite C by  C - A B.  All entries of C are read and written."""
     _require(c.shape == (len(a), b.shape[1]) and a.shape[1] == len(b), c, a, b)
-    turn_a, a, leading_a = _oriented(a)
-    turn_b, b, leading_b = _oriented(b)
-    inner = a.shape[1] if turn_a == "N" else a.shape[0]
+    letter_a, a, leading_a = _oriented(a)
+    letter_b, b, leading_b = _oriented(b)
+    inner = a.shape[1] if letter_a == "N" else a.shape[0]
     sizes = _int(c.shape[0]), _int(c.shape[1]), _int(inner)
     scales = _double(-1.0), _double(1.0)
-    turns = _char(turn_a), _char(turn_b)
-    _dgemm(*turns, *sizes, scales[0], _data(a), leading_a, _data(b), leading_b, scales[1], _data(c), _leading(c))
+    letters = _char(letter_a), _char(letter_b)
+    _dgemm(*letters, *sizes, scales[0], _data(a), leading_a, _data(b), leading_b, scales[1], _data(c), _leading(c))
 
 
 def divide_by_transposed(b: Matrix, lower: Matrix) -> None:
-    """B L^-T  in place of B."""
+    """Overwrite B by  B L^-T."""
     _require(lower.shape == (b.shape[1], b.shape[1]), b, lower)
     sizes = _int(b.shape[0]), _int(b.shape[1])
     letters = (_char(letter) for letter in "RLTN")
     _dtrsm(*letters, *sizes, _double(1.0), _data(lower), _leading(lower), _data(b), _leading(b))
 
 
+def fill_upper_triangle(matrix: Matrix) -> Matrix:
+    """The same matrix with its lower triangle mirrored to the upper one, in place, in blocks that fit the cache."""
+    for i in range(0, len(matrix), MIRRORED_BLOCK):
+        here, below = slice(i, i + MIRRORED_BLOCK), slice(i + MIRRORED_BLOCK, None)
+        corner = matrix[here, here]
+        np.copyto(corner.T, corner, where=_below_diagonal(len(corner)))
+        matrix[here, below] = matrix[below, here].T
+    return matrix
+
+
+@cache
+def _below_diagonal(size: int) -> BoolArray:
+    return np.tri(size, k=-1, dtype=bool)
+
+
 def _oriented(a: Matrix, transposed: bool = False) -> tuple[str, Matrix, Any]:
-    """How BLAS is to read a matrix: as it is, or the transpose of one in C order, which is not copied."""
+    """How BLAS reads a matrix without a copy: as it is, or as the transpose of a matrix in C order."""
     if not _in_columns(a):
         a, transposed = np.ascontiguousarray(a).T, not transposed
     return ("T" if transposed else "N"), a, _leading(a)
@@ -103,7 +123,7 @@ def _data(matrix: Matrix) -> Any:
 
 
 def _leading(matrix: Matrix) -> Any:
-    """The distance between columns, in numbers."""
+    """The leading dimension: the distance between columns, counted in entries."""
     if not _in_columns(matrix):
         raise ValueError(f"a matrix of type {matrix.dtype} with strides {matrix.strides} is not in Fortran order")
     columns = matrix.strides[1] // matrix.itemsize if matrix.shape[1] > 1 else matrix.shape[0]
@@ -119,7 +139,7 @@ def _in_columns(matrix: Matrix) -> bool:
 
 
 def _require(sound: bool, written: Matrix, *others: Matrix) -> None:
-    """LAPACK would write beyond an array that is too small, and into one that is read-only."""
+    """LAPACK does not check this: it writes beyond an array that is too small, and into one that is read-only."""
     if not sound:
         raise ValueError(f"shapes {[one.shape for one in (written, *others)]} do not belong together")
     if not written.flags.writeable:

@@ -1,7 +1,7 @@
-"""A bar for work that takes longer than two seconds, where somebody is looking.
+"""Progress bars for work that takes longer than two seconds.
 
-It appears on the terminal's standard error, goes when the work is done, and is silent where that is no terminal.  Work
-inside work shows the outer bar only.
+A bar appears on standard error if that is a terminal, and disappears when the work is done.  Of nested work only the
+outermost shows a bar.
 """
 
 from __future__ import annotations
@@ -14,25 +14,27 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-PATIENCE = 2.0  # seconds
+BAR_DELAY = 2.0  # seconds until the bar appears
 
 Item = TypeVar("Item")
 
-_shown = Lock()
+_bar_in_use = Lock()
 
 
 @contextmanager
-def progress(title: str, total: int, console: Console | None = None) -> Iterator[Callable[[], None]]:
+def progress(
+    title: str, total: int, console: Console | None = None, delay: float = BAR_DELAY
+) -> Iterator[Callable[[], None]]:
     """A function to call after each of ``total`` steps."""
     console = Console(stderr=True) if console is None else console
-    if not console.is_terminal or not _shown.acquire(blocking=False):
+    if not console.is_terminal or not _bar_in_use.acquire(blocking=False):
         yield lambda: None
         return
     try:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
         task = bar.add_task(title, total=total)
-        timer = Timer(PATIENCE, bar.start)
+        timer = Timer(delay, bar.start)
         timer.daemon = True
         try:
             timer.start()
@@ -40,15 +42,15 @@ def progress(title: str, total: int, console: Console | None = None) -> Iterator
         finally:
             try:
                 timer.cancel()
-                timer.join()  # or it might begin to draw after the end
+                timer.join()  # otherwise it might start to draw after the end
             finally:
                 bar.stop()
     finally:
-        _shown.release()
+        _bar_in_use.release()
 
 
 def with_progress(items: Iterable[Item], title: str, total: int) -> Generator[Item, None, None]:
-    """The items, with a step for each."""
+    """The items, with one step of a progress bar for each."""
     with progress(title, total) as step:
         for item in items:
             yield item

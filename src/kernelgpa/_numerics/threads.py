@@ -1,9 +1,9 @@
-"""Threads that never wait for one another.
+"""Threads that do not wait for each other.
 
-The threads of one BLAS call meet at every block of the matrix, and one that the system has set aside stalls all of
-them: on a busy machine a fit then takes up to a hundred times as long.  Therefore every BLAS has one thread during a
-fit, and the cores work on several clouds at a time (``side_by_side``), which meet once, at the end.  Where one large
-matrix is all there is to do, BLAS gets the cores that no other process uses (``free_cores_for``).
+The threads of one BLAS call synchronise at every block of the matrix, and one that the system has suspended delays all
+of them: on a busy machine a fit then takes up to a hundred times as long.  Therefore every BLAS has one thread during
+a fit, and the cores work on several clouds at a time (``parallel_map``), which synchronise once, at the end.  For work
+on a single large matrix, BLAS gets the cores that no other process uses (``free_cores_for``).
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ from threadpoolctl import ThreadpoolController
 from ..errors import InvalidSetting
 from .progress import with_progress
 
-LOAD = Path("/proc/loadavg")
-LARGE = 3000  # rows from which the threads of BLAS pay on a matrix that is all there is to do
+LOADAVG = Path("/proc/loadavg")
+THREADED_ROWS = 3000  # rows of a single matrix from which several BLAS threads are faster than one
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class _SingleThreads:
-    """Fits that run at the moment; while there are any, every BLAS has one thread.
+    """Counts the fits that are running; while there are any, every BLAS has one thread.
 
-    Fits may run side by side in several threads of one process, and the last to leave restores what the first found.
+    Fits may run in several threads of one process.  The first one records the number of BLAS threads, and the last
+    one restores it.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._fits = 0
-        self._found: list[tuple[Any, int]] = []  # libraries, and the threads they had
+        self._before: list[tuple[Any, int]] = []  # BLAS libraries and their numbers of threads before the first fit
 
     @contextmanager
     def fit(self) -> Iterator[None]:
         with self._lock:
             if not self._fits:
-                self._found = [(library, library.get_num_threads()) for library in _libraries()]
+                self._before = [(library, library.get_num_threads()) for library in _libraries()]
             self._fits += 1
             self._set(1)
         try:
@@ -59,7 +60,7 @@ class _SingleThreads:
 
     @contextmanager
     def several(self, threads: int) -> Iterator[None]:
-        """So many threads, unless another fit runs in this process."""
+        """The given number of BLAS threads, unless another fit runs in this process."""
         with self._lock:
             alone = self._fits == 1
             if alone:
@@ -72,28 +73,28 @@ class _SingleThreads:
                     self._set(1)
 
     def _set(self, threads: int | None) -> None:
-        """The number of threads, but never more than there were; None: as many as there were."""
-        for library, found in self._found:
-            # threadpoolctl lets only one thread of Python change the number; here the lock sees to the order
+        """Set the number of BLAS threads, but never more than before the first fit; None restores that number."""
+        for library, before in self._before:
+            # threadpoolctl lets only one thread of Python change the number; here the lock ensures the order
             release = getattr(library, "clear_controlling_thread", lambda force: None)
             release(force=True)
-            library.set_num_threads(found if threads is None else min(threads, found))
+            library.set_num_threads(before if threads is None else min(threads, before))
             release(force=True)
 
 
 @cache
 def _libraries() -> list[Any]:
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)  # looks at every loaded library, once
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)  # slow: inspects all loaded libraries
 
 
 _single_threads = _SingleThreads()
 _fitting: ContextVar[bool] = ContextVar("fitting", default=False)
-_limit: ContextVar[int | None] = ContextVar("limit", default=None)  # threads that this work may use; None: all cores
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)  # of threads; None: all cores
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One thread for every BLAS, for the time of a fit; inside a fit nothing changes."""
+    """One thread for every BLAS during a fit.  Inside of a fit it has no effect."""
     if _fitting.get():
         yield
         return
@@ -106,9 +107,9 @@ def one_blas_thread() -> Iterator[None]:
 
 
 @contextmanager
-def free_cores_for(rows: int) -> Iterator[None]:
-    """As many BLAS threads as cores are free, for work on one matrix of so many rows."""
-    threads = min(_allowed(None), free_cores()) if rows >= LARGE else 1
+def free_cores_for(rows: int, count_free: Callable[[], int] | None = None) -> Iterator[None]:
+    """One BLAS thread per free core, for work on one matrix with so many rows; one thread if it is small."""
+    threads = min(_allowed(None), (count_free or free_cores)()) if rows >= THREADED_ROWS else 1
     if threads < 2:
         yield
         return
@@ -116,18 +117,18 @@ def free_cores_for(rows: int) -> Iterator[None]:
         yield
 
 
-def free_cores() -> int:
-    """Cores that no other process or thread runs on at this moment, where the system says so (Linux)."""
+def free_cores(loadavg: Path = LOADAVG) -> int:
+    """The number of cores on which no other process or thread runs at this moment; 1 if that is not known (Linux)."""
     try:
-        running = int(LOAD.read_text().split()[3].partition("/")[0])
+        running = int(loadavg.read_text().split()[3].partition("/")[0])
     except (OSError, ValueError, IndexError):
         return 1
-    return max(1, int(cpu_count()) - (running - 1))  # this thread is one of those that run
+    return max(1, int(cpu_count()) - (running - 1))  # this thread is one of the running ones
 
 
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """No more threads than that for the work inside; -1 means one for each core, None changes nothing."""
+    """At most so many threads for the work inside; -1 means one per core, None changes nothing."""
     token = _limit.set(_allowed(n_jobs))
     try:
         yield
@@ -136,26 +137,27 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
 
 
 def require_jobs(n_jobs: Any) -> None:
+    """An error if ``n_jobs`` is not a number of jobs."""
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
         raise InvalidSetting(f"n_jobs is {n_jobs!r}; expected None, a positive number, or -1 for all cores")
 
 
 def worker_count(n_jobs: int | None, tasks: int) -> int | None:
-    """No more workers than there is work."""
+    """At most one worker per task."""
     return None if n_jobs is None else min(int(n_jobs), max(tasks, 1))
 
 
 def _allowed(n_jobs: int | None) -> int:
-    """How many threads may be used: as many as are asked for, within the limit that is set."""
+    """The number of threads that may be used: the requested number, within the limit of ``limit_threads``."""
     limit = _limit.get()
-    if limit == 1:  # asking the system for its cores takes as long as the algebra of a small cloud
+    if limit == 1:  # to count the cores takes as long as the algebra of a small cloud
         return 1
     wanted = int(n_jobs) if n_jobs is not None and n_jobs > 0 else _cores(n_jobs)
     return wanted if limit is None else min(wanted, limit)
 
 
 def _cores(n_jobs: int | None) -> int:
-    """All cores, or all but some: -2 means all but one."""
+    """The number of all cores, or of all but some: -2 means all but one."""
     cores = int(cpu_count())
     return cores if n_jobs is None else max(1, cores + 1 + int(n_jobs))
 
@@ -163,12 +165,12 @@ def _cores(n_jobs: int | None) -> int:
 def parallel_map(
     work: Callable[[Item], Result],
     items: Sequence[Item],
-    n_jobs: int | None = None,  # threads; None or -1: one for each core
-    label: str | None = None,  # of the progress bar, if there is to be one
+    n_jobs: int | None = None,  # threads; None or -1: one per core
+    label: str | None = None,  # of the progress bar; None: no bar
 ) -> list[Result]:
-    """The same work on every item, several at a time with one BLAS thread each; results in the order of the items.
+    """The results of the same work on every item, several items at a time with one BLAS thread each.
 
-    Work inside does not split up again: there is one thread for each core already.
+    Nested calls work on one item at a time, because there is one thread per core already.
     """
     workers = min(_allowed(n_jobs), len(items)) if len(items) > 1 else 1
     if workers < 2:
@@ -183,7 +185,7 @@ def parallel_map(
         try:
             return list(_counted(pool.map(alone, items), items, label))
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # items that have not begun are not begun
+            pool.shutdown(wait=False, cancel_futures=True)  # do not start the remaining items
             raise
 
 

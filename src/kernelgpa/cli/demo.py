@@ -17,8 +17,8 @@ from .. import plotting, simulate
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..io.atomic import require_writable, require_writable_file, write_bytes
-from ..io.base import Contents, Specimen, counted
-from ..io.files import fitted_to, suffix_of, write
+from ..io.files import drop_unsupported, suffix_of, write
+from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
 from ..report.metadata import Metadata
 from ..report.result_folder import PICTURE, require_replaceable, save
 from ..simulate import Simulation
@@ -170,9 +170,9 @@ def simulate_liver(
 
 
 def _write(path: Path, points: Array) -> None:  # (n, m, d)
-    labels = counted(points.shape[1])
-    specimens = tuple(Specimen(f"cloud{t + 1}", own, labels) for t, own in enumerate(points))
-    held, losses = fitted_to(Contents(specimens, labelled=True, unit="mm"), suffix_of(path))
+    labels = numbered_labels(points.shape[1])
+    clouds = tuple(LabelledCloud(f"cloud{t + 1}", own, labels) for t, own in enumerate(points))
+    held, losses = drop_unsupported(LandmarkFile(clouds, labelled=True, unit="mm"), suffix_of(path))
     for loss in losses:
         print_message(f"note: {path}: {loss}")
     write(path, held)
@@ -181,7 +181,7 @@ def _write(path: Path, points: Array) -> None:  # (n, m, d)
 
 def _write_frames(path: Path, points: Array) -> None:  # (n, m, d)
     """One cloud per line, as a sensor would deliver it; its time is its number."""
-    labels = counted(points.shape[1])
+    labels = numbered_labels(points.shape[1])
     lines = [frames.render(t, float(t), labels, own) for t, own in enumerate(points)]
     write_bytes(path, "".join(lines).encode())
     typer.echo(str(path))

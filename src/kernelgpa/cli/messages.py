@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from ..errors import KernelGPAWarning
-from ..io.matching import Gathered
+from ..io.matching import MatchedClouds
 
 MATCHING_RULES = {
     "labels": "their labels",
@@ -53,16 +53,16 @@ def _flag(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
 
-def print_matching(gathered: Gathered) -> None:
+def print_matching(matched: MatchedClouds) -> None:
     """Print how landmarks of different files were matched."""
-    n, m, d = gathered.points.shape
-    seen = np.mean(~np.isnan(gathered.points[:, :, 0]))
-    rule = MATCHING_RULES[gathered.rule]
+    n, m, d = matched.points.shape
+    seen = np.mean(~np.isnan(matched.points[:, :, 0]))
+    rule = MATCHING_RULES[matched.rule]
     print_message(
         f"{n} clouds, {m} landmarks in {d}D, {seen:.0%} of all pairs of a cloud and a landmark seen; "
         f"landmarks matched by {rule}"
     )
-    for note in gathered.notes:
+    for note in matched.notes:
         print_message(f"note: {note}")
 
 

@@ -11,7 +11,7 @@ from ..errors import InvalidSetting
 from ..estimators.base import GPA
 from ..io.atomic import require_writable
 from ..io.files import read_clouds
-from ..io.matching import Gathered
+from ..io.matching import MatchedClouds
 from ..report.metadata import Metadata
 from ..report.result_folder import require_replaceable, write_result
 from ..report.summary import ErrorStatistics, Summary
@@ -82,32 +82,32 @@ def register(
 
 
 def _register(settings: RunSettings, output: Path, warnings: list[str]) -> Summary:
-    gathered = read_clouds(settings.files, settings.reading)
-    print_matching(gathered)
-    unit = settings.unit or gathered.unit
-    if gathered.unit and unit != gathered.unit:
-        raise InvalidSetting(f"--unit is {unit!r}, but the files are in {gathered.unit!r}; omit --unit")
-    gpa, tuning = _fitted(settings, gathered)
-    frame_note = [f"all coordinates are in the frame {gathered.frame}"] if gathered.frame else []
+    matched = read_clouds(settings.files, settings.read_options)
+    print_matching(matched)
+    unit = settings.unit or matched.unit
+    if matched.unit and unit != matched.unit:
+        raise InvalidSetting(f"--unit is {unit!r}, but the files are in {matched.unit!r}; omit --unit")
+    gpa, tuning = _fitted(settings, matched)
+    frame_note = [f"all coordinates are in the frame {matched.frame}"] if matched.frame else []
     metadata = Metadata(
         title=settings.title or output.resolve().name,
         unit=unit,
-        frame=gathered.frame,
-        matched_by=gathered.rule,
-        notes=(*frame_note, *gathered.notes, *warnings),
-        faces=gathered.faces,
+        frame=matched.frame,
+        matched_by=matched.rule,
+        notes=(*frame_note, *matched.notes, *warnings),
+        faces=matched.faces,
         tuning=tuning,
         settings=settings.resolved(gpa, unit),
     )
     return write_result(gpa, output, metadata)
 
 
-def _fitted(settings: RunSettings, gathered: Gathered) -> tuple[GPA, selection.Tuning | None]:
+def _fitted(settings: RunSettings, matched: MatchedClouds) -> tuple[GPA, selection.Tuning | None]:
     method = settings.method
     estimator = method.estimator()
     if not method.tune:
-        return estimator.fit(gathered.observations), None
-    tuning = selection.tune(gathered.observations, estimator, method.grid(), folds=method.folds, n_jobs=method.n_jobs)
+        return estimator.fit(matched.observations), None
+    tuning = selection.tune(matched.observations, estimator, method.grid(), folds=method.folds, n_jobs=method.n_jobs)
     best = ", ".join(f"{key} {value:.3g}" for key, value in tuning.best_trial.settings.items())
     print_message(f"tuned: the best of {len(tuning.trials)} settings is {best}")
     return tuning.best, tuning

@@ -14,8 +14,9 @@ from typing import Any
 
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
-from ..io.base import Reading, is_unicode, shortened
+from ..io.landmark_file import ReadOptions
 from ..io.model_file import METHODS
+from ..io.text import is_unicode, short_repr
 
 LARGEST = 1e300  # of numbers in a settings file
 CLASSES: dict[str, type[GPA]] = {name: one for one, name in METHODS.items()}
@@ -100,7 +101,7 @@ class RunSettings:
     """Everything that a registration needs."""
 
     files: list[str]
-    reading: Reading
+    read_options: ReadOptions
     method: MethodSettings
     unit: str | None
     title: str | None
@@ -108,20 +109,20 @@ class RunSettings:
     def resolved(self, gpa: GPA, unit: str | None) -> dict[str, Any]:
         """The settings file that runs the same registration again."""
         sections = {
-            "input": input_section(self.files, self.reading),
+            "input": input_section(self.files, self.read_options),
             "method": {"name": self.method.name, **gpa.get_params(deep=False)},
             "output": {"unit": unit, "title": self.title},
         }
         return {name: _given(section) for name, section in sections.items()}
 
 
-def input_section(files: Sequence[str | Path], reading: Reading) -> dict[str, Any]:
+def input_section(files: Sequence[str | Path], read_options: ReadOptions) -> dict[str, Any]:
     """The section [input], with absolute paths so that it can be used in any folder."""
     section = {
         "files": [str(Path(one).resolve()) for one in files],
-        "missing": reading.missing,
-        "negative_is_missing": reading.negative_is_missing or None,
-        "curves": reading.curves or None,
+        "missing": read_options.missing,
+        "negative_is_missing": read_options.negative_is_missing or None,
+        "curves": read_options.curves or None,
     }
     return _given(section)
 
@@ -140,11 +141,11 @@ def run_settings(config: Path | None, options: Mapping[str, Any]) -> RunSettings
             "no file is given; run kernelgpa register FILE... -o FOLDER, or give --config settings.toml"
         )
     if not all(isinstance(one, str) for one in files):
-        raise InvalidSetting(f"[input] files is {shortened(str(files))}; expected {NAMES.expected}")
+        raise InvalidSetting(f"[input] files is {short_repr(str(files))}; expected {NAMES.expected}")
     given = {key: value for key, value in sections["input"].items() if key != "files"}
     output = sections["output"]
     return RunSettings(
-        files, Reading(**given), MethodSettings.of(sections["method"]), output.get("unit"), output.get("title")
+        files, ReadOptions(**given), MethodSettings.of(sections["method"]), output.get("unit"), output.get("title")
     )
 
 
@@ -175,7 +176,7 @@ def _checked_section(path: Path, name: str, section: Any) -> dict[str, Any]:
 
 def _require_allowed(name: str, value: Any, kind: Kind) -> None:
     if not kind.allows(value):
-        raise InvalidSetting(f"{name} is {shortened(str(value))}; expected {kind.expected}")
+        raise InvalidSetting(f"{name} is {short_repr(str(value))}; expected {kind.expected}")
 
 
 def estimator_of(section: Mapping[str, Any]) -> GPA:

@@ -18,8 +18,8 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
-from ..io.base import Contents, Specimen
 from ..io.files import FORMATS
+from ..io.landmark_file import LabelledCloud, LandmarkFile
 from ..streaming import StreamingGPA
 from ..streaming.checkpoint import read as read_checkpoint
 from ..streaming.frames import Drop, End, parse
@@ -238,7 +238,7 @@ class Run:
     def _finish(self) -> None:
         names, positions = self.pipeline.landmark_positions()
         if self.output is not None and names:
-            contents = Contents((Specimen("map", positions, tuple(names)),), labelled=True)
+            contents = LandmarkFile((LabelledCloud("map", positions, tuple(names)),), labelled=True)
             write_bytes(self.output / MAP, FORMATS[".csv"].render(contents))
         self._show(ended=True)
         self._save()

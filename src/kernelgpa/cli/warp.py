@@ -15,8 +15,8 @@ from rich.table import Table
 from ..errors import FormatError, InvalidObservations
 from ..estimators.base import GPA
 from ..io.atomic import require_writable_file
-from ..io.base import Contents, Reading, Specimen
-from ..io.files import fitted_to, read, read_clouds, suffix_of, write
+from ..io.files import drop_unsupported, read, read_clouds, suffix_of, write
+from ..io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from ..observations.identifiers import index_of
 from ..report.metadata import Metadata
 from ..report.result_folder import load_with_metadata
@@ -64,42 +64,42 @@ def warp(
     require_writable_file(target)
     gpa, metadata = load_with_metadata(result)
     name = cloud_of(gpa, cloud)
-    contents = read(mesh)
-    specimen = specimen_of(contents, str(name), mesh)
-    for note in _differences(contents, metadata):
+    landmark_file = read(mesh)
+    original = cloud_in(landmark_file, str(name), mesh)
+    for note in _differences(landmark_file, metadata):
         print_message(f"note: {note}")
     with printed_warnings():
-        points = (gpa.inverse_transform if inverse else gpa.transform)(specimen.points, name)
-    warped = replace(specimen, name=str(name) if inverse else specimen.name, points=points)
-    held, losses = fitted_to(replace(contents, specimens=(warped,)), suffix_of(target))
-    for note in (*contents.notes, *losses):
+        points = (gpa.inverse_transform if inverse else gpa.transform)(original.points, name)
+    warped = replace(original, name=str(name) if inverse else original.name, points=points)
+    held, losses = drop_unsupported(replace(landmark_file, clouds=(warped,)), suffix_of(target))
+    for note in (*landmark_file.notes, *losses):
         print_message(f"note: {note}")
     write(target, held)
     typer.echo(str(target))
 
 
-def specimen_of(contents: Contents, name: str, path: Path) -> Specimen:
+def cloud_in(landmark_file: LandmarkFile, name: str, path: Path) -> LabelledCloud:
     """The only cloud of a file, or the one that has the name."""
-    if len(contents.specimens) == 1:
-        return contents.specimens[0]
-    for one in contents.specimens:
+    if len(landmark_file.clouds) == 1:
+        return landmark_file.clouds[0]
+    for one in landmark_file.clouds:
         if one.name == name:
             return one
-    found = ", ".join(one.name for one in contents.specimens[:5])
+    found = ", ".join(one.name for one in landmark_file.clouds[:5])
     raise FormatError(
         path,
         None,
-        f"it holds {len(contents.specimens)} clouds ({found}, ...), none of them {name!r}",
+        f"it holds {len(landmark_file.clouds)} clouds ({found}, ...), none of them {name!r}",
         "give a file with one cloud, or with that one",
     )
 
 
-def _differences(contents: Contents, metadata: Metadata) -> list[str]:
+def _differences(landmark_file: LandmarkFile, metadata: Metadata) -> list[str]:
     """Where the frame or unit of a file differs from that of the result."""
     notes = []
     for what, own, expected in (
-        ("frame", contents.frame, metadata.frame),
-        ("unit", contents.unit, metadata.unit),
+        ("frame", landmark_file.frame, metadata.frame),
+        ("unit", landmark_file.unit, metadata.unit),
     ):
         if expected and own != expected:
             found = f"is in {own}" if own else f"does not state its {what}"
@@ -180,9 +180,9 @@ def evaluate(
         kernelgpa evaluate out test-points.csv --truth map.csv --json
     """
     gpa, metadata = load_with_metadata(result)
-    gathered = read_clouds(tests, Reading(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
-    print_matching(gathered)
-    points = _in_cloud_order(gpa, gathered.names, gathered.points)
+    matched = read_clouds(tests, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
+    print_matching(matched)
+    points = _in_cloud_order(gpa, matched.names, matched.points)
     true_map = None if truth is None else _true_map(gpa, truth)
     with printed_warnings():
         evaluation = Evaluation.of(gpa, points, metadata.unit, true_map)
@@ -225,13 +225,13 @@ def _in_cloud_order(gpa: GPA, names: list[str], points: Array) -> Array:  # (n, 
 
 def _true_map(gpa: GPA, path: Path) -> Array:  # (m, d)
     """The true positions of the landmarks; NaN for those that the file does not name."""
-    specimen = read(path).specimens[0]
-    rows = {label: i for i, label in enumerate(specimen.labels)}
+    truth = read(path).clouds[0]
+    rows = {label: i for i, label in enumerate(truth.labels)}
     found = [(j, rows[str(name)]) for j, name in enumerate(gpa.observations_.landmarks) if str(name) in rows]
     if len(found) <= gpa.observations_.dimension:
         raise InvalidObservations(
             f"{path}: {len(found)} of its labels are landmarks of the result; label the landmarks as in the result"
         )
     positions = np.full_like(gpa.map_, np.nan)
-    positions[[j for j, _ in found]] = specimen.points[[i for _, i in found]]
+    positions[[j for j, _ in found]] = truth.points[[i for _, i in found]]
     return positions

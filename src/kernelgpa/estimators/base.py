@@ -173,6 +173,14 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         """Whether the map follows from the summed cost, which clouds can enter and leave one at a time."""
         return False
 
+    @abstractmethod
+    def family(self) -> Family:
+        """The family of warps, with its settings checked."""
+
+    def smaller_family(self, family: Family) -> Family | None:
+        """The same family with fewer features per cloud, for memory; None if there is none."""
+        return None
+
     def prepare(self, problem: Problem) -> PreparedClouds | None:
         """What the clouds compute once for all values of ``smoothing`` and all weights; None if nothing."""
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -47,14 +46,6 @@ class DeformableGPA(GPA):
 
     scale_method: str
     limits: OperatorLimits = LIMITS
-
-    @abstractmethod
-    def family(self) -> Family:
-        """The family of warps, with its settings checked."""
-
-    def smaller_family(self, family: Family) -> Family | None:
-        """The same family with fewer features per cloud, for memory; None if there is none."""
-        return None
 
     @property
     def solves_from_sum(self) -> bool:

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .._numerics.system_memory import available_memory
 from .._numerics.threads import one_blas_thread
 from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge, warn
 from ..observations.collection import Observations
 from ..spectrum.dense import DenseCost
-from ..spectrum.forecast import available_memory
 from ..spectrum.total import total_cost
 from ..typing import Array, Name
 from ..warps import ReducedCloud, Warp

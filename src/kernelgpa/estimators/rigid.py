@@ -92,7 +92,7 @@ class RigidGPA(GPA):
             translations,
             factors,
             WarpStatistics.of_rigid(problem),
-            AffineFamily(),
+            self.family(),
             smoothing=0.0,
         )
         warn_if_not_converged(solution.gauge)
@@ -105,6 +105,10 @@ class RigidGPA(GPA):
             return Solution(rigid_registration(core, rotations))
         gauge, factors = similarity_registration(core, rotations)
         return Solution(gauge, size_factors=factors)
+
+    def family(self) -> AffineFamily:
+        """The family that rigid motions and similarities belong to."""
+        return AffineFamily()
 
     def check_settings(self) -> None:
         if not isinstance(self.scaling, (bool, np.bool_)):

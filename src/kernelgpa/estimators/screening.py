@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import warn
 from ..gauge.mirror import MirrorImages, find_mirror_images
 from ..observations import Cloud, Observations
-from ..observations.geometry import ROUNDING
+from ..observations.geometry import RESOLUTION_MARGIN
 from ..typing import Array, IndexArray, Name
 from .problem import Problem, problem_of
 
@@ -83,7 +83,7 @@ def _coincidence_messages(observations: Observations) -> list[str]:
 
 def _coincident_points(cloud: Cloud) -> IndexArray:
     """The largest set of COINCIDENT or more points that coincide, up to the rounding of a rotation of the data."""
-    tolerance = ROUNDING * cloud.points.shape[1] * cloud.resolution
+    tolerance = RESOLUTION_MARGIN * cloud.points.shape[1] * cloud.resolution
     first = np.sort(cloud.points[:, 0])
     if not np.any(first[COINCIDENT - 1 :] - first[: len(first) - COINCIDENT + 1] <= tolerance):  # the usual case
         return np.zeros(0, dtype=np.intp)

@@ -22,11 +22,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import FormatError, KernelGPAError
-from ..io.base import Lines
+from ..io.archive import read_arrays
 from ..io.files import FORMATS, read_clouds, suffix_of
 from ..io.mat import hidden_points
-from ..io.npz import arrays_in
-from ..io.surfaces import decoded
+from ..io.text import Lines, decode_utf8
 from ..observations.arrays import finite_rows
 from ..typing import Array, BoolArray, IndexArray
 
@@ -130,7 +129,7 @@ def _read_directory(found: DataFolder, directory: Path, files: list[str]) -> Non
             continue
         if not path.is_file():
             continue
-        if FORMATS[suffix].several and suffix not in (".mrk.json", ".json"):
+        if FORMATS[suffix].holds.several and suffix not in (".mrk.json", ".json"):
             _add(found, path, _from_file, path)
         else:
             one_per_cloud[suffix].append(path)
@@ -166,17 +165,17 @@ def _add(found: DataFolder, path: Path, read: Callable[[T], DataSet], argument: 
 def read_matrix(path: Path, columns: int | None = None) -> Array:
     """Read numbers separated by commas or blanks; of each row all, or the first ``columns``."""
     try:
-        lines = Lines(str(path), decoded(path.read_bytes(), str(path)))
+        lines = Lines(str(path), decode_utf8(path.read_bytes(), str(path)))
     except FileNotFoundError:
         raise FormatError(path, None, "there is no such file", f"unpack the archive again ({ARCHIVES})") from None
     rows: list[list[float]] = []
-    while lines.more():
+    while lines.has_more():
         fields = lines.next("numbers").replace(",", " ").split()[:columns]
         if not fields:
             continue
-        rows.append([lines.number_in(one) for one in fields])
+        rows.append([lines.parse_number(one) for one in fields])
         if len(rows[-1]) != len(rows[0]) or len(rows[0]) < (columns or 1):
-            raise lines.wrong(f"found {len(rows[-1])} numbers", f"expected {columns or len(rows[0])}")
+            raise lines.error(f"found {len(rows[-1])} numbers", f"expected {columns or len(rows[0])}")
     if not rows:
         raise FormatError(path, None, "the file is empty", "expected rows of numbers")
     return np.array(rows)
@@ -225,7 +224,7 @@ def _from_file(path: Path) -> DataSet:
     """Read the clouds of one file, with the test points that it may hold."""
     suffix = suffix_of(path)
     if suffix == ".npz":
-        surfaces = arrays_in(path.read_bytes(), str(path), ["vertices"]).get("vertices")
+        surfaces = read_arrays(path.read_bytes(), str(path), ["vertices"]).get("vertices")
         if surfaces is not None:
             return DataSet(path.stem, np.empty(0), _as_surfaces(surfaces, path), surfaces=True)
     read = read_clouds([path])

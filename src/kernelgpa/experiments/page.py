@@ -12,7 +12,7 @@ from html import escape, unescape
 from pathlib import Path
 
 from ..errors import InvalidSetting
-from ..io.atomic import is_leftover, write_folder
+from ..io.atomic import is_temporary, write_folder
 from ..report import stylesheet
 from .figures import FILE_TYPES, CaptionedFigure, to_bytes
 from .tables import Claim, Outcome, Parameter, Table, formatted
@@ -51,7 +51,7 @@ def require_replaceable(folder: Path) -> None:
         raise InvalidSetting(f"{folder} is a file; give a new folder, or one that holds earlier results")
     folder = folder if folder.name else folder.resolve()  # "." would not be helpful in a message
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    other = {name for name in names - _written_files(folder / INDEX) if not is_leftover(name, folder.resolve().name)}
+    other = {name for name in names - _written_files(folder / INDEX) if not is_temporary(name, folder.resolve().name)}
     if other:
         raise InvalidSetting(
             f"{folder} holds other files than results of experiments ({min(other)}); give a new folder"

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FormatError
-from ..io.base import number_in
-from ..io.rows import table_of
+from ..io.csv_table import read_table
+from ..io.text import parse_number
 from .figures import CaptionedFigure
 
 PAPER_METHODS = ("rigid", "affine", "thin-plate", "kernel")
@@ -129,7 +129,7 @@ def _read_table(file: Path) -> dict[str, dict[str, float]]:
         text = file.read_text(encoding="utf-8")
     except ValueError:
         raise FormatError(file, None, "it is not text", "expected comma-separated values in UTF-8") from None
-    (_, head), rows = table_of(text, str(file))
+    (_, head), rows = read_table(text, str(file))
     columns = head[1:]
     _require_paper_methods(columns, file)
     numbers: dict[str, dict[str, float]] = {}
@@ -140,7 +140,7 @@ def _read_table(file: Path) -> dict[str, dict[str, float]]:
         if label in numbers:
             raise FormatError(file, line, f"the row {label!r} occurs twice", "expected each row once")
         printed = ((column, cell) for column, cell in zip(columns, cells, strict=True) if _is_printed(cell))
-        numbers[label] = {column: number_in(cell, str(file), line, EXPECTED_CELL) for column, cell in printed}
+        numbers[label] = {column: parse_number(cell, str(file), line, EXPECTED_CELL) for column, cell in printed}
     return numbers
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..observations.collection import Observations
-from ..observations.geometry import CLEARLY_OFF, orthonormal_slopes
+from ..observations.geometry import CLEAR_DISTANCE, orthonormal_slopes
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Metric, Spectrum, bottom_eigenpairs
 from ..spectrum.operator import CostOperator
@@ -77,6 +77,6 @@ def weakest_cut(observations: Observations) -> tuple[IndexArray, IndexArray]:
     )
     coordinates = np.linalg.svd(functions - functions.mean(axis=0), full_matrices=False)[0][:, 0]
     largest = np.abs(coordinates).max()
-    coordinates *= np.sign(coordinates[np.argmax(np.abs(coordinates) > CLEARLY_OFF * largest)])
+    coordinates *= np.sign(coordinates[np.argmax(np.abs(coordinates) > CLEAR_DISTANCE * largest)])
     other = coordinates < -NEITHER_SIDE * largest
     return np.flatnonzero(~other), np.flatnonzero(other)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..observations.geometry import CLEARLY_OFF, COINCIDING, axes_by_rule
+from ..observations.geometry import CLEAR_DISTANCE, COINCIDING, axes_by_rule
 from ..observations.stacked import StackedClouds
 from ..typing import Array
 from .rotations import Termination
@@ -96,4 +96,4 @@ def _sign(coordinates: Array) -> float:  # (m,) along one axis
     third = np.mean((coordinates / largest) ** 3)
     if abs(third) > SYMMETRIC:
         return float(np.sign(third))
-    return float(np.sign(coordinates[np.argmax(np.abs(coordinates) > CLEARLY_OFF * largest)]))
+    return float(np.sign(coordinates[np.argmax(np.abs(coordinates) > CLEAR_DISTANCE * largest)]))

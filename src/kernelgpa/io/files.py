@@ -1,6 +1,6 @@
-"""From a file's name to its format, and from the disk to contents and back.
+"""From a file's name to its format, and from the disk to landmarks and back.
 
-A format is known by how its name ends; ``FORMATS`` is the table.  Files are written whole or not at all.
+A format is recognised by the end of the file name; ``FORMATS`` is the table.  Files are written atomically.
 """
 
 from __future__ import annotations
@@ -9,88 +9,91 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from ..errors import FormatError, InvalidSetting
-from . import csvfile, fcsv, mat, morphologika, mrkjson, npz, nts, obj, off, ply, pts, stl, tps, vtk
+from . import csv_file, fcsv, mat, morphologika, mrk_json, npz, nts, obj, off, ply, pts, stl, tps, vtk
 from .atomic import write_bytes
-from .base import Contents, Reading, is_unicode
-from .matching import Gathered, gather
-from .surfaces import decoded
+from .capabilities import Capabilities
+from .landmark_file import LandmarkFile, ReadOptions
+from .matching import MatchedClouds, match_clouds
+from .text import decode_utf8, is_unicode
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its name, how it is read and written, and what it can hold."""
+    """One format: how it is read and written, and what it can hold."""
 
-    name: str
-    parse: Callable[[bytes, str, Reading], Contents]
-    render: Callable[[Contents], bytes]
-    several: bool = True  # clouds in one file
-    names: bool = True  # of clouds
-    labels: bool = True  # of landmarks
-    weights: bool = False
-    faces: bool = False
-    frame: bool = False
-    unit: bool = False
+    parse: Callable[[bytes, str, ReadOptions], LandmarkFile]
+    render: Callable[[LandmarkFile], bytes]
+    holds: Capabilities
 
 
-def _text(
-    name: str,
-    parse: Callable[[str, str, Reading], Contents],
-    render: Callable[[Contents], str],
-    **holds: bool,
-) -> Format:
-    """A format of text: bytes are UTF-8."""
+class _BinaryModule(Protocol):
+    HOLDS: Capabilities
 
-    def read(data: bytes, source: str, reading: Reading) -> Contents:
-        return parse(decoded(data, source), source, reading)
-
-    return Format(name, read, lambda contents: render(contents).encode(), **holds)
+    def parse(self, data: bytes, source: str, options: ReadOptions) -> LandmarkFile: ...
+    def render(self, file: LandmarkFile) -> bytes: ...
 
 
-_SLICER_JSON = _text("Slicer markups", mrkjson.parse, mrkjson.render, frame=True, unit=True)
-_NTS = _text("NTS", nts.parse, nts.render)
-_MORPHOLOGIKA = _text("morphologika", morphologika.parse, morphologika.render, labels=False)
-_MESH = {"several": False, "names": False, "labels": False, "faces": True, "frame": True}
+class _TextModule(Protocol):
+    HOLDS: Capabilities
+
+    def parse(self, text: str, source: str, options: ReadOptions) -> LandmarkFile: ...
+    def render(self, file: LandmarkFile) -> str: ...
+
+
+def _binary(module: _BinaryModule) -> Format:
+    return Format(module.parse, module.render, module.HOLDS)
+
+
+def _text(module: _TextModule) -> Format:
+    """A format of text in UTF-8."""
+
+    def parse(data: bytes, source: str, options: ReadOptions) -> LandmarkFile:
+        return module.parse(decode_utf8(data, source), source, options)
+
+    return Format(parse, lambda file: module.render(file).encode(), module.HOLDS)
+
 
 FORMATS: dict[str, Format] = {
-    ".mrk.json": _SLICER_JSON,
-    ".json": _SLICER_JSON,
-    ".fcsv": _text("Slicer fiducials", fcsv.parse, fcsv.render, several=False, names=False, frame=True),
-    ".tps": _text("TPS", tps.parse, tps.render, labels=False),
-    ".nts": _NTS,
-    ".dta": _NTS,
-    ".morphologika": _MORPHOLOGIKA,
-    ".txt": _MORPHOLOGIKA,
-    ".pts": _text("IDAV points", pts.parse, pts.render, several=False, names=False),
-    ".csv": _text("CSV", csvfile.parse, csvfile.render, weights=True),
-    ".npz": Format("NPZ", npz.parse, npz.render, weights=True),
-    ".mat": Format("MATLAB cells", mat.parse, mat.render, names=False, labels=False),
-    ".ply": Format("PLY", ply.parse, ply.render, **_MESH),
-    ".obj": Format("OBJ", obj.parse, obj.render, **_MESH),
-    ".stl": Format("STL", stl.parse, stl.render, **_MESH),
-    ".off": Format("OFF", off.parse, off.render, **{**_MESH, "frame": False}),
-    ".vtk": Format("VTK", vtk.parse, vtk.render, **_MESH),
+    ".mrk.json": _text(mrk_json),
+    ".json": _text(mrk_json),
+    ".fcsv": _text(fcsv),
+    ".tps": _text(tps),
+    ".nts": _text(nts),
+    ".dta": _text(nts),
+    ".morphologika": _text(morphologika),
+    ".txt": _text(morphologika),
+    ".pts": _text(pts),
+    ".csv": _text(csv_file),
+    ".npz": _binary(npz),
+    ".mat": _binary(mat),
+    ".ply": _binary(ply),
+    ".obj": _binary(obj),
+    ".stl": _binary(stl),
+    ".off": _binary(off),
+    ".vtk": _binary(vtk),
 }
 
 
 def suffix_of(path: Path) -> str:
-    """The longest ending that the table knows."""
+    """Return the longest suffix of the name that is in the table."""
     name = path.name.lower()
     known = [suffix for suffix in FORMATS if name.endswith(suffix) and len(name) > len(suffix)]
     if not known:
-        raise FormatError(path, None, "the name tells no format", f"expected one that ends in {', '.join(FORMATS)}")
+        raise FormatError(path, None, "the suffix is of no known format", f"expected one of {', '.join(FORMATS)}")
     return max(known, key=len)
 
 
-def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Contents:
-    """What one file holds."""
+def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> LandmarkFile:
+    """Read one file."""
     path = Path(path)
     suffix = suffix_of(path)
     if not is_unicode(path.name):
-        raise FormatError(repr(str(path)), None, "its name is no Unicode", "rename the file")
+        raise FormatError(repr(str(path)), None, "the file name is not valid Unicode", "rename the file")
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise FormatError(path, None, "it is no file", "expected a file on the disk")
+        raise FormatError(path, None, "it is not a regular file", "expected a file on the disk")
     try:
         data = path.read_bytes()
     except IsADirectoryError:
@@ -98,50 +101,32 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Conten
     except FileNotFoundError:
         raise FormatError(path, None, "there is no such file", "check the name") from None
     name = path.name[: -len(suffix)]
-    contents = FORMATS[suffix].parse(data, str(path), replace(reading or Reading(), name=name))
-    if not contents.specimens:
-        raise FormatError(path, None, "it holds no cloud", "expected at least one")
-    return contents
+    file = FORMATS[suffix].parse(data, str(path), replace(options or ReadOptions(), name=name))
+    if not file.clouds:
+        raise FormatError(path, None, "it contains no cloud", "expected at least one")
+    return file
 
 
-def read_clouds(paths: Sequence[str | os.PathLike[str]], reading: Reading | None = None) -> Gathered:
-    """The clouds of some files as observations, landmarks matched.
+def read_clouds(paths: Sequence[str | os.PathLike[str]], options: ReadOptions | None = None) -> MatchedClouds:
+    """Read the clouds of some files as observations, with matched landmarks.
 
     >>> from kernelgpa import KernelGPA, io
-    >>> gathered = io.read_clouds(["a.mrk.json", "b.mrk.json"])  # doctest: +SKIP
-    >>> KernelGPA().fit(gathered.observations)  # doctest: +SKIP
+    >>> matched = io.read_clouds(["a.mrk.json", "b.mrk.json"])  # doctest: +SKIP
+    >>> KernelGPA().fit(matched.observations)  # doctest: +SKIP
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     if not paths:
         raise InvalidSetting("no file is given")
-    return gather([(os.fspath(path), read(path, reading)) for path in paths])
+    return match_clouds([(os.fspath(path), read(path, options)) for path in paths])
 
 
-def write(path: str | os.PathLike[str], contents: Contents) -> None:
-    """Contents to one file, whole or not at all."""
+def write(path: str | os.PathLike[str], file: LandmarkFile) -> None:
+    """Write one file atomically."""
     path = Path(path)
-    write_bytes(path, FORMATS[suffix_of(path)].render(contents))
+    write_bytes(path, FORMATS[suffix_of(path)].render(file))
 
 
-def fitted_to(contents: Contents, suffix: str) -> tuple[Contents, list[str]]:
-    """Contents without what a format cannot hold, and what was left out."""
-    format_, lost = FORMATS[suffix], list[str]()
-    if contents.labelled and not format_.labels:
-        contents, lost = contents.unlabelled(), [*lost, "landmark labels; landmarks are counted"]
-    if any(one.weights is not None for one in contents.specimens) and not format_.weights:
-        plain = tuple(replace(one, weights=None) for one in contents.specimens)
-        contents, lost = replace(contents, specimens=plain), [*lost, "weights"]
-    if contents.faces is not None and not format_.faces:
-        contents, lost = replace(contents, faces=None), [*lost, "faces"]
-    if contents.frame and not format_.frame:
-        lost = [*lost, f"the frame, which is {contents.frame}"]
-    if contents.unit and not format_.unit:
-        lost = [*lost, f"the unit, which is {contents.unit}"]
-    if not contents.frame and format_.frame and not format_.faces:
-        lost = [*lost, "an unknown frame; coordinates are written as LPS"]
-    if suffix == ".stl":
-        lost = [*lost, "double precision, nor vertices in another order than that of their first appearance"]
-    if not format_.names and format_.several:
-        lost = [*lost, "names of clouds; clouds are counted"]
-    return contents, [f"{format_.name} cannot hold {one}" for one in lost]
+def drop_unsupported(file: LandmarkFile, suffix: str) -> tuple[LandmarkFile, list[str]]:
+    """Return the file without what a format cannot hold, and notes on what was dropped."""
+    return FORMATS[suffix].holds.drop_unsupported(file)

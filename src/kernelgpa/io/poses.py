@@ -1,7 +1,7 @@
 """Poses of the clouds, sensor to map, as trajectory tools read them.
 
-TUM: ``timestamp tx ty tz qx qy qz qw``; the time is that of a frame, or the number of the cloud, from 0.  KITTI: the
-twelve numbers of [R t], row by row.  Clouds of the plane lie in the plane z = 0.
+TUM: ``timestamp tx ty tz qx qy qz qw``; the time is that of a frame, or the index of the cloud, from 0.  KITTI: the
+twelve numbers of [R t], row by row.  Clouds in two dimensions lie in the plane z = 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from ..typing import Array
-from .base import text_of
+from .text import format_numbers
 
 
 def tum(rotations: Array, translations: Array) -> str:  # (n, d, d), (n, d)
@@ -19,21 +19,17 @@ def tum(rotations: Array, translations: Array) -> str:  # (n, d, d), (n, d)
 
 
 def tum_row(time: float, rotation: Array, translation: Array) -> str:  # (d, d), (d,)
-    (R,), (t,) = _in_space(rotation[None], translation[None])
-    return f"{time!r} {_numbers(t)} {_numbers(Rotation.from_matrix(R).as_quat())}\n"
+    (R,), (t,) = _in_3d(rotation[None], translation[None])
+    return f"{time!r} {format_numbers(t)} {format_numbers(Rotation.from_matrix(R).as_quat())}\n"
 
 
 def kitti(rotations: Array, translations: Array) -> str:
-    R, t = _in_space(rotations, translations)
-    return "".join(f"{_numbers(np.column_stack(pose).ravel())}\n" for pose in zip(R, t, strict=True))
+    R, t = _in_3d(rotations, translations)
+    return "".join(f"{format_numbers(np.column_stack(pose).ravel())}\n" for pose in zip(R, t, strict=True))
 
 
-def _in_space(rotations: Array, translations: Array) -> tuple[Array, Array]:
+def _in_3d(rotations: Array, translations: Array) -> tuple[Array, Array]:
     n, d = translations.shape
     R, t = np.tile(np.eye(3), (n, 1, 1)), np.zeros((n, 3))
     R[:, :d, :d], t[:, :d] = rotations, translations
     return R, t
-
-
-def _numbers(values: Array) -> str:
-    return " ".join(map(text_of, values))

@@ -1,7 +1,9 @@
-"""STL: triangles with their corners written out, binary or text.
+"""STL: triangles with the coordinates of their corners, binary or text.
 
-The format knows no vertices.  Corners with equal coordinates are one vertex, counted in the order in which they first
-appear, so files with the same triangles in the same order are in correspondence.
+The format has no vertices.  Corners with equal coordinates become one vertex, numbered in the order in which they first
+appear; therefore files with the same triangles in the same order are in correspondence.
+
+The reader is our own because the order of the vertices must not depend on a library; see ``meshes``.
 """
 
 from __future__ import annotations
@@ -10,25 +12,33 @@ import numpy as np
 
 from ..errors import FormatError
 from ..typing import Array
-from .base import Contents, Lines, Reading, as_numbers
-from .surfaces import decoded, in_lps, one_mesh, surface
+from .landmark_file import LandmarkFile, ReadOptions, as_doubles
+from .meshes import mesh_capabilities, mesh_file, single_mesh, to_stated_frame
+from .text import Lines, decode_utf8
 
-HEADER, TRIANGLE = 84, 50  # bytes
-NOTE = "an STL file holds corners, not vertices; equal corners were made one, in the order of their appearance"
+HOLDS = mesh_capabilities(
+    "STL", precision="double precision, nor vertices in another order than that of their first appearance"
+)
+HEADER_BYTES, TRIANGLE_BYTES = 84, 50
+NOTE = "an STL file holds corners, not vertices; equal corners became one vertex, in the order of their appearance"
 BINARY = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
-def parse(data: bytes, source: str, reading: Reading) -> Contents:
+def parse(data: bytes, source: str, options: ReadOptions) -> LandmarkFile:
     count = int.from_bytes(data[80:84], "little")
-    binary = len(data) >= HEADER and len(data) == HEADER + TRIANGLE * count  # which may begin with "solid" too
+    binary = (
+        len(data) >= HEADER_BYTES and len(data) == HEADER_BYTES + TRIANGLE_BYTES * count
+    )  # may begin with "solid" too
     if binary:
-        corners = as_numbers(np.frombuffer(data, BINARY, count, HEADER)["corners"])
+        corners = as_doubles(np.frombuffer(data, BINARY, count, HEADER_BYTES)["corners"])
     elif data[:512].lstrip()[:5].lower() == b"solid":
-        corners = _text_corners(Lines(source, decoded(data, source)))
+        corners = _text_corners(Lines(source, decode_utf8(data, source)))
     else:
-        raise FormatError(source, None, f"{count} triangles in {len(data)} bytes", "the file is cut off or no STL")
+        raise FormatError(
+            source, None, f"{count} triangles in {len(data)} bytes", "the file is truncated, or is no STL file"
+        )
     header = data[:80].decode("latin-1") if binary else data[:512].decode("latin-1").split("\n")[0]
-    flat, frame, converted = in_lps(corners.reshape(-1, 3), header)
+    flat, frame, converted = to_stated_frame(corners.reshape(-1, 3), header)
     if not np.isfinite(flat).all():
         raise FormatError(source, None, "some corners are not finite", "expected numbers")
     _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
@@ -36,37 +46,35 @@ def parse(data: bytes, source: str, reading: Reading) -> Contents:
     renumbered = np.empty(len(order), dtype=np.intp)
     renumbered[order] = np.arange(len(order))
     faces = renumbered[which.ravel()].reshape(-1, 3)
-    return surface(flat[np.sort(first)], faces, source, reading, frame, (*converted, NOTE))
+    return mesh_file(flat[np.sort(first)], faces, source, options, frame, (*converted, NOTE))
 
 
 def _text_corners(lines: Lines) -> Array:  # (f, 3, 3)
     corners: list[list[float]] = []
-    while lines.more():
+    while lines.has_more():
         words = lines.next("a line").split()
         if words and words[0].lower() == "vertex":
             if len(words) != 4:
-                raise lines.wrong(f"{len(words) - 1} numbers", "expected vertex x y z")
-            corners.append([lines.number_in(word) for word in words[1:]])
+                raise lines.error(f"found {len(words) - 1} numbers", "expected vertex x y z")
+            corners.append([lines.parse_number(word) for word in words[1:]])
         elif words and words[0].lower() == "endfacet" and len(corners) % 3:
-            raise lines.wrong("a facet without three corners", "expected a triangle")
+            raise lines.error("a facet without three corners", "expected a triangle")
     if len(corners) % 3:
-        raise lines.wrong("the last facet has no three corners", "the file is cut off")
+        raise lines.error("the last facet does not have three corners", "the file is truncated")
     return np.array(corners).reshape(-1, 3, 3)
 
 
-def render(contents: Contents) -> bytes:
-    vertices, faces = one_mesh(contents, "STL")
+def render(file: LandmarkFile) -> bytes:
+    vertices, faces = single_mesh(file, HOLDS)
     if not len(faces):
-        raise FormatError("STL", None, "there are no faces", "points alone are written to PLY or CSV")
+        raise HOLDS.error("there are no faces", "write points alone to PLY or CSV")
     if len(np.unique(faces)) < len(vertices):
-        raise FormatError(
-            "STL", None, "some vertices are in no face, and the format knows faces only", "write PLY instead"
-        )
+        raise HOLDS.error("some vertices are in no face, and the format holds faces only", "write PLY instead")
     triangles = np.zeros(len(faces), BINARY)
     triangles["corners"] = vertices[faces]
-    along = [vertices[faces[:, i]] - vertices[faces[:, 0]] for i in (1, 2)]
-    across = np.cross(along[0], along[1])
-    lengths = np.linalg.norm(across, axis=1, keepdims=True)
-    triangles["normal"] = np.divide(across, lengths, out=np.zeros_like(across), where=lengths > 0)
-    title = f"kernelgpa SPACE={contents.frame}" if contents.frame else "kernelgpa"
+    first, second = (vertices[faces[:, i]] - vertices[faces[:, 0]] for i in (1, 2))
+    normals = np.cross(first, second)
+    lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+    triangles["normal"] = np.divide(normals, lengths, out=np.zeros_like(normals), where=lengths > 0)
+    title = f"kernelgpa SPACE={file.frame}" if file.frame else "kernelgpa"
     return title.encode().ljust(80, b" ") + len(faces).to_bytes(4, "little") + triangles.tobytes()

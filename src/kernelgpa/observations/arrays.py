@@ -11,7 +11,7 @@ from ..typing import Array, BoolArray
 
 
 def masked_as_nan(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """An array with its masked entries as NaN; whatever is no mask is left as it is."""
+    """An array whose masked entries are NaN; an array without a mask is returned as it is."""
     array: Any = np.ma.asarray(values)
     if not np.ma.is_masked(array) or array.dtype.kind not in "fiub":
         return np.asarray(array)
@@ -19,12 +19,12 @@ def masked_as_nan(values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def finite_rows(points: Array) -> BoolArray:  # (..., d) -> (...)
-    """Which points have only finite coordinates."""
+    """Whether all coordinates of a point are finite, for each point."""
     return np.asarray(np.isfinite(points).all(axis=-1), dtype=np.bool_)
 
 
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
-    """A private copy that nobody can write to."""
+    """A read-only copy."""
     copy = np.array(array, dtype=dtype)
     copy.flags.writeable = False
     return copy

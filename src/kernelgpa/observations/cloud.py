@@ -1,4 +1,4 @@
-"""One cloud: which landmarks it saw, where, and with which weights."""
+"""One cloud: the landmarks that it saw, their positions and their weights."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .geometry import Frame, frame_of
 
 @dataclass(frozen=True)
 class Cloud:
-    """One cloud: which landmarks it saw, where, and with which weight."""
+    """The landmarks that one cloud saw, their positions and their weights."""
 
     name: Name
-    seen: IndexArray  # (s,) ascending landmark indices
+    seen: IndexArray  # (s,), indices of the landmarks, ascending
     points: Array  # (s, d)
-    weights: Array  # (s,) positive
-    resolution: float = 0.0  # spacing of the numbers the points were given in
+    weights: Array  # (s,), positive
+    resolution: float = 0.0  # spacing of the numbers in which the points were given
 
     @cached_property
     def frame(self) -> Frame:
@@ -32,7 +32,7 @@ class Cloud:
 
     @cached_property
     def mean(self) -> Array:  # (d,)
-        """The centre of weight."""
+        """The weighted mean of the points."""
         return self.weights @ self.points / self.weights.sum()
 
     @cached_property
@@ -40,7 +40,7 @@ class Cloud:
         return self.points - self.mean
 
     def only(self, keep: BoolArray, renumbered: IndexArray) -> Cloud:
-        """The cloud with the observations in ``keep`` (s,), landmark j becoming ``renumbered[j]``."""
+        """Only the observations for which ``keep`` (s,) is true; landmark j gets the index ``renumbered[j]``."""
         seen = renumbered[self.seen[keep]]
         order = np.argsort(seen, kind="stable")
         return Cloud(
@@ -53,7 +53,7 @@ class Cloud:
 
 
 def mean_thinness(clouds: Sequence[Cloud]) -> float:
-    """The harmonic mean: rounding grows with one over the thinness of each cloud."""
+    """The harmonic mean, because rounding errors are inversely proportional to the thinness of each cloud."""
     return len(clouds) / sum(1 / cloud.frame.thinness for cloud in clouds)
 
 
@@ -62,24 +62,25 @@ def cloud_of(
     ids: Sequence[Name],
     name: Name,
     weights: npt.ArrayLike | None = None,  # (s,)
-    places: IndexArray | None = None,  # (s,) of the landmarks; None: in the order given
+    indices: IndexArray | None = None,  # (s,), of the landmarks; None: in the order given
 ) -> Cloud:
-    """One cloud, its points and weights checked; NaN and weight 0 are what it did not see."""
+    """A cloud from checked points and weights.  NaN and weight 0 mean that a landmark was not seen."""
     array, resolution = real_array(points, f"cloud {name!r}")
     if array.ndim != 2 or len(array) != len(ids):
         raise InvalidObservations(
             f"cloud {name!r}: points have shape {array.shape} and there are {len(ids)} ids; "
-            "expected (landmarks, dimension) with one id a row"
+            "expected (landmarks, dimension) with one id per row"
         )
     check_points(array[None], (name,), tuple(ids))
     visible = finite_rows(array)
     weight = dense_weights(weights, visible[None], (name,), tuple(ids), f"cloud {name!r}: weights")[0]
     keep = visible & (weight > 0)
-    seen = np.arange(len(ids), dtype=np.intp) if places is None else places
+    seen = np.arange(len(ids), dtype=np.intp) if indices is None else indices
     return frozen_cloud(name, seen[keep], array[keep], weight[keep], resolution)
 
 
 def frozen_cloud(name: Name, seen: IndexArray, points: Array, weights: Array, epsilon: float) -> Cloud:
+    """A cloud of read-only arrays; ``epsilon`` is the relative spacing of the numbers."""
     order = np.argsort(seen, kind="stable")
     spacing = epsilon * float(np.abs(points).max(initial=0.0))
     return Cloud(name, frozen(seen[order], np.intp), frozen(points[order]), frozen(weights[order]), spacing)

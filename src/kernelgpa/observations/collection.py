@@ -1,4 +1,4 @@
-"""What all clouds saw: ragged inside, checked once, then read-only.
+"""What all clouds saw, checked once and read-only from then on.
 
 n clouds, m landmarks, s seen by one cloud, d dimension.
 """
@@ -35,7 +35,7 @@ from .stacked import StackedClouds
 class Observations:
     """n clouds of m landmarks in d dimensions.
 
-    Make one with :meth:`from_array` or :meth:`from_clouds`; both check the data.
+    Create them with :meth:`from_array` or :meth:`from_clouds`, which check the data.
     """
 
     clouds: tuple[Cloud, ...]
@@ -45,8 +45,8 @@ class Observations:
     @classmethod
     def from_array(
         cls,
-        points: npt.ArrayLike,  # (n, m, d), NaN where unseen
-        weights: npt.ArrayLike | None = None,  # (m,) or (n, m); 0 means unseen
+        points: npt.ArrayLike,  # (n, m, d), NaN for what was not seen
+        weights: npt.ArrayLike | None = None,  # (m,) or (n, m); 0 means not seen
         clouds: Iterable[Name] | None = None,
         landmarks: Iterable[Name] | None = None,
     ) -> Observations:
@@ -55,7 +55,7 @@ class Observations:
         if array.ndim != 3:
             raise InvalidObservations(
                 f"points have shape {array.shape}; expected (clouds, landmarks, dimension), "
-                "or a list with one (points, ids) pair a cloud"
+                "or a list with one (points, ids) pair per cloud"
             )
         n, m, d = array.shape
         check_counts(n, d)
@@ -75,32 +75,31 @@ class Observations:
     def from_clouds(
         cls,
         clouds: Sequence[tuple[npt.ArrayLike, Iterable[Name]]],
-        weights: Sequence[npt.ArrayLike] | None = None,  # one (s,) a cloud
+        weights: Sequence[npt.ArrayLike] | None = None,  # (s,) for each cloud
         names: Iterable[Name] | None = None,
     ) -> Observations:
-        """Observations from one (points, ids) pair a cloud.
+        """Observations from one (points, ids) pair per cloud.
 
-        Landmarks are sorted where their ids can be sorted, otherwise they keep the order
-        in which they first appear.
+        Landmarks are sorted if their ids can be compared, otherwise they keep the order in which they first appear.
         """
         cloud_names = checked_names(names, len(clouds), "cloud")
         if weights is not None and (not isinstance(weights, Sized) or len(weights) != len(clouds)):
             found = len(weights) if isinstance(weights, Sized) else weights
-            raise InvalidObservations(f"weights: found {found} for {len(clouds)} clouds; give one vector a cloud")
+            raise InvalidObservations(f"weights: found {found} for {len(clouds)} clouds; give one vector per cloud")
         ids = [_cloud_ids(pair, name) for pair, name in zip(clouds, cloud_names, strict=True)]
         landmarks = in_order(ids)
         position = {landmark: j for j, landmark in enumerate(landmarks)}
         made, dimensions = [], []
         for t, (pair, name) in enumerate(zip(clouds, cloud_names, strict=True)):
-            places = np.array([position[j] for j in ids[t]], dtype=np.intp)
-            made.append(cloud_of(pair[0], ids[t], name, None if weights is None else weights[t], places))
+            indices = np.array([position[j] for j in ids[t]], dtype=np.intp)
+            made.append(cloud_of(pair[0], ids[t], name, None if weights is None else weights[t], indices))
             dimensions.append(made[-1].points.shape[1])
         check_counts(len(made), *dimensions[:1])
         if len(set(dimensions)) > 1:
             t = next(t for t, d in enumerate(dimensions) if d != dimensions[0])
             raise InvalidObservations(
                 f"cloud {cloud_names[t]!r} has dimension {dimensions[t]}, cloud {cloud_names[0]!r} has "
-                f"{dimensions[0]}; all clouds need the same"
+                f"{dimensions[0]}; give all clouds in the same dimension"
             )
         return cls(tuple(made), landmarks, dimensions[0])._checked()._with_comparable_weights()
 
@@ -108,7 +107,7 @@ class Observations:
         for cloud in self.clouds:
             if len(cloud.seen) < self.dimension + 1:
                 raise DegenerateCloud(
-                    f"cloud {cloud.name!r} sees {len(cloud.seen)} landmarks; at least {self.dimension + 1} are "
+                    f"cloud {cloud.name!r} sees {len(cloud.seen)} landmarks, and at least {self.dimension + 1} are "
                     f"needed in {self.dimension}D; drop the cloud or give it more landmarks"
                 )
             if cloud.frame.rank == 0:
@@ -118,18 +117,18 @@ class Observations:
                 )
             if not LEAST_SIZE < cloud.frame.size < MOST_SIZE or np.abs(cloud.points).max() > MOST_SIZE:
                 raise InvalidObservations(
-                    f"cloud {cloud.name!r} has size {cloud.frame.size:.3g} about {cloud.frame.centre}; sizes and "
-                    f"coordinates lie between {LEAST_SIZE:g} and {MOST_SIZE:g}; use another unit"
+                    f"cloud {cloud.name!r} has size {cloud.frame.size:.3g} about {cloud.frame.centre}, outside of the "
+                    f"range from {LEAST_SIZE:g} to {MOST_SIZE:g} of double precision; use another unit"
                 )
         return self
 
     def _with_comparable_weights(self) -> Observations:
-        lightest = min(float(cloud.weights.min()) for cloud in self.clouds)
-        heaviest = max(float(cloud.weights.max()) for cloud in self.clouds)
-        if heaviest > MOST_RATIO * lightest or heaviest > MOST_WEIGHT:
+        smallest = min(float(cloud.weights.min()) for cloud in self.clouds)
+        largest = max(float(cloud.weights.max()) for cloud in self.clouds)
+        if largest > MOST_RATIO * smallest or largest > MOST_WEIGHT:
             raise InvalidObservations(
-                f"weights range from {lightest:.3g} to {heaviest:.3g}; double precision carries a ratio of "
-                f"{MOST_RATIO:g}; give 0 to what should not count"
+                f"weights range from {smallest:.3g} to {largest:.3g}; double precision carries ratios up to "
+                f"{MOST_RATIO:g} and weights up to {MOST_WEIGHT:g}. Use weight 0 for observations that should not count"
             )
         return self
 
@@ -140,11 +139,11 @@ class Observations:
             f"{seen} points seen)"
         )
 
-    # -- what it holds, as arrays --
+    # -- as arrays --
 
     @cached_property
     def stacked(self) -> StackedClouds:
-        """All clouds in arrays over all landmarks, for algebra on all of them at once."""
+        """All clouds stacked in arrays over all landmarks."""
         m, n = len(self.landmarks), len(self.clouds)
         weights, centred = np.zeros((m, n)), np.zeros((n, m, self.dimension))
         for t, cloud in enumerate(self.clouds):
@@ -157,10 +156,12 @@ class Observations:
 
     @property
     def names(self) -> tuple[Name, ...]:
+        """The names of the clouds."""
         return tuple(cloud.name for cloud in self.clouds)
 
     @property
-    def counts(self) -> IndexArray:  # (m,) clouds that see each landmark
+    def counts(self) -> IndexArray:  # (m,)
+        """The number of clouds that see each landmark."""
         counts = np.zeros(len(self.landmarks), dtype=np.intp)
         for cloud in self.clouds:
             counts[cloud.seen] += 1
@@ -168,29 +169,32 @@ class Observations:
 
     @property
     def visible(self) -> BoolArray:  # (n, m)
+        """Whether each cloud sees each landmark."""
         visible = np.zeros((len(self.clouds), len(self.landmarks)), dtype=bool)
         for t, cloud in enumerate(self.clouds):
             visible[t, cloud.seen] = True
         return visible
 
     @property
-    def points(self) -> Array:  # (n, m, d), NaN where unseen
+    def points(self) -> Array:  # (n, m, d)
+        """The positions of the landmarks, NaN for those that a cloud did not see."""
         points = np.full((len(self.clouds), len(self.landmarks), self.dimension), np.nan)
         for t, cloud in enumerate(self.clouds):
             points[t, cloud.seen] = cloud.points
         return points
 
     @property
-    def weights(self) -> Array:  # (n, m), 0 where unseen
+    def weights(self) -> Array:  # (n, m)
+        """The weights of the observations, 0 for landmarks that a cloud did not see."""
         weights = np.zeros((len(self.clouds), len(self.landmarks)))
         for t, cloud in enumerate(self.clouds):
             weights[t, cloud.seen] = cloud.weights
         return weights
 
-    # -- the same observations, fewer of them --
+    # -- fewer observations --
 
     def hide(self, mask: npt.ArrayLike) -> Observations:
-        """Without the observations where ``mask`` (n, m) is true."""
+        """Without the observations for which ``mask`` (n, m) is true."""
         hidden = np.asarray(mask)
         shape = (len(self.clouds), len(self.landmarks))
         if hidden.shape != shape or hidden.dtype != bool:
@@ -213,16 +217,16 @@ class Observations:
         return Observations(kept, self.landmarks, self.dimension)
 
     def select(self, indices: IndexArray) -> Observations:
-        """Like :meth:`subset`, by index, and clouds may be left with too few landmarks."""
+        """Like :meth:`subset` by index, but clouds may have too few landmarks afterwards."""
         if np.array_equal(indices, np.arange(len(self.landmarks))):
-            return self  # with all that its clouds have computed
+            return self  # the same object, because its clouds cache their frames
         renumbered = np.full(len(self.landmarks), -1, dtype=np.intp)
         renumbered[indices] = np.arange(len(indices))
         clouds = tuple(c.only(renumbered[c.seen] >= 0, renumbered) for c in self.clouds)
         return Observations(clouds, tuple(self.landmarks[j] for j in indices), self.dimension)
 
     def at(self, clouds: IndexArray) -> Observations:
-        """Only the clouds at the given indices; there may be as few as one."""
+        """Only the clouds with the given indices; a single one is enough."""
         if len(clouds) == len(self.clouds):
             return self
         return Observations(tuple(self.clouds[t] for t in clouds), self.landmarks, self.dimension)
@@ -230,16 +234,16 @@ class Observations:
     # -- names to indices --
 
     def cloud_index(self, cloud: Name) -> int:
-        """The index of a cloud given by name or, where no name is equal to it, by index."""
+        """The index of a cloud that is given by its name or, if no name is equal to it, by its index."""
         return index_of(cloud, {name: t for t, name in enumerate(self.names)}, "cloud")
 
     def landmark_indices(self, landmarks: Iterable[Name]) -> IndexArray:
-        """Indices of landmarks given by name, by index or as a boolean mask."""
+        """Indices of landmarks that are given by name, by index or as a boolean mask."""
         given = listed(landmarks)
         if given and all(isinstance(one, bool) for one in given):
             if len(given) != len(self.landmarks):
                 raise InvalidObservations(
-                    f"the landmark mask has {len(given)} entries; expected one a landmark, {len(self.landmarks)}"
+                    f"the landmark mask has {len(given)} entries; expected one per landmark, {len(self.landmarks)}"
                 )
             return np.flatnonzero(given)
         position = {landmark: j for j, landmark in enumerate(self.landmarks)}
@@ -249,7 +253,7 @@ class Observations:
 
 
 def as_observations(points: Any, weights: Any = None) -> Observations:
-    """The observations in whatever ``fit`` was given."""
+    """Observations from any kind of data that ``fit`` accepts."""
     if isinstance(points, Observations):
         return points if weights is None else reweighted(points, weights)._with_comparable_weights()
     if _is_list_of_pairs(points):
@@ -289,7 +293,7 @@ def _cloud_ids(pair: Sequence[Any], name: Name) -> list[Name]:
         found = f"{len(pair)} items" if isinstance(pair, Sized) else type(pair).__name__
         raise InvalidObservations(f"cloud {name!r}: found {found}; expected a (points, ids) pair")
     if isinstance(pair[1], Set):
-        raise InvalidObservations(f"cloud {name!r}: its ids are a set, which has no order; give a list")
+        raise InvalidObservations(f"cloud {name!r}: its ids are a set, which has no order; use a list")
     ids = listed(pair[1])
     refuse_repeats(ids, f"cloud {name!r}: landmark id")
     return ids

@@ -1,7 +1,7 @@
-"""The frame in which one cloud is computed, and how many dimensions it spans.
+"""The frame of one cloud: its centre, its size, its principal axes and the number of dimensions that it spans.
 
-A cloud far from the origin, or of size 1e-9, loses its digits if it is used as it is.  All algebra on a cloud
-therefore happens in
+A cloud far from the origin, or of size 1e-9, loses its digits in computations with its own coordinates.  Therefore
+all algebra on a cloud uses
 
     u = (p - centre) / size                                            (theory, eq. 4)
 
@@ -17,13 +17,13 @@ import numpy as np
 
 from ..typing import Array, IndexArray
 
-FLAT = 1e-8  # a spread below this share of the largest one counts as none
-THIN = 1e-3  # a spread below this share of the largest is not read off second moments
+FLAT = 1e-8  # a spread below this share of the largest one counts as 0
+THIN = 1e-3  # a spread below this share of the largest one cannot be computed from second moments
 SHEET = 0.2  # a cloud thinner than this share of its next wider axis is a sheet (in 2D a curve)
-ROUNDING = 2.0  # units in the last place of the coordinates that count as none
-COINCIDING = 1e-8  # spreads that differ by less, as a share of the largest, leave their axes to rounding
+RESOLUTION_MARGIN = 2.0  # a spread below this many units in the last place of the coordinates counts as 0
+COINCIDING = 1e-8  # the axes of spreads that differ by less than this share of the largest are undetermined
 ORTHONORMALISATIONS = 4  # each resolves eight more digits of thinness
-CLEARLY_OFF = 1 / np.pi  # of the largest distance; irrational, so that no point of a regular grid lies just there
+CLEAR_DISTANCE = 1 / np.pi  # of the largest distance; irrational, so that no point of a regular grid is at it
 
 
 @dataclass(frozen=True)
@@ -34,43 +34,40 @@ class Frame:
     size: float
     axes: Array  # (d, d)
     rank: int  # dimensions spanned: 0 a point, 1 a line, 2 a plane, 3 a body
-    spread: Array  # (d,) along the axes, descending, root mean square
+    spread: Array  # (d,), root mean square along each axis, descending
 
     def to_unit(self, points: Array) -> Array:  # (k, d) -> (k, d)
         return (points - self.centre) / self.size
 
     @property
     def thinness(self) -> float:
-        """The least spread as a share of the largest, among the dimensions that are spanned."""
+        """The smallest spread divided by the largest one, over the dimensions that are spanned."""
         return float(self.spread[self.rank - 1] / self.spread[0]) if self.rank else 1.0
 
     @property
     def reliable_rank(self) -> int:
-        """The dimensions in which the cloud is thick enough to say how a warp stretches space.
+        """The dimensions in which the cloud is thick enough to determine how a warp stretches space.
 
-        A sheet bends rather than stretches: across it a warp follows the bending and says nothing of space.
+        A sheet bends rather than stretches.  Across it, a warp follows the bending and not the deformation of space.
         """
-        return (
-            self.rank - 1
-            if self.rank > 1 and self.spread[self.rank - 1] < SHEET * self.spread[self.rank - 2]
-            else self.rank
-        )
+        sheet = self.rank > 1 and self.spread[self.rank - 1] < SHEET * self.spread[self.rank - 2]
+        return self.rank - 1 if sheet else self.rank
 
 
 def frame_of(
     points: Array,  # (s, d)
     resolution: float = 0.0,
 ) -> Frame:
-    """Centre, root-mean-square size and axes of a cloud; ``resolution`` is the spacing of its numbers."""
+    """The frame of a cloud; ``resolution`` is the spacing of the numbers in which it was given."""
     centre = points.mean(axis=0)
     centred = points - centre
     largest = np.abs(centred).max(initial=0.0)
     if largest == 0:
         return Frame(centre, 1.0, np.eye(points.shape[1]), 0, np.zeros(points.shape[1]))
-    # dividing by the largest entry first keeps squares of 1e-200 and 1e200 representable
+    # division by the largest entry keeps the squares of 1e-200 and 1e200 representable
     spread, axes = _principal_axes(centred / largest)
     size = float(largest * np.sqrt(np.sum(spread**2) / len(points)))
-    rounding = ROUNDING * np.sqrt(len(points)) * resolution / largest
+    rounding = RESOLUTION_MARGIN * np.sqrt(len(points)) * resolution / largest
     floor = FLAT * spread[0] + rounding
     axes = axes_by_rule(centred / largest, spread, axes, COINCIDING * spread[0] + rounding)
     return Frame(centre, size, axes, int(np.sum(spread > floor)), largest * spread / np.sqrt(len(points)))
@@ -79,13 +76,13 @@ def frame_of(
 def _principal_axes(centred: Array) -> tuple[Array, Array]:
     """Singular values, descending, and the axes as rows.
 
-    The d x d matrix of second moments tells them to rounding over the square of the thinness, so thin clouds take
-    the long way.
+    The d x d matrix of second moments is fast, but loses digits with the square of the thinness.  Therefore thin
+    clouds are decomposed themselves.
     """
     squares, axes = np.linalg.eigh(centred.T @ centred)
     if squares[0] > THIN**2 * squares[-1]:
         return np.sqrt(squares[::-1]), axes.T[::-1]
-    # rows of zeros make the axes complete where there are fewer points than dimensions
+    # rows of zeros complete the axes if there are fewer points than dimensions
     padded = np.vstack([centred, np.zeros((centred.shape[1], centred.shape[1]))])
     spread, axes = np.linalg.svd(padded, full_matrices=False)[1:]
     return spread, axes
@@ -95,31 +92,32 @@ def axes_by_rule(
     centred: Array,  # (s, d)
     spread: Array,  # (d,) descending
     axes: Array,  # (d, d) rows
-    tolerance: float,  # spreads that differ by less cannot be told apart
+    tolerance: float,  # spreads that differ by less are equal
 ) -> Array:  # (d, d)
-    """The axes, with those of coinciding spreads chosen by the points, in their order, and not by rounding.
+    """The axes; those of equal spreads are determined by the order of the points and not by rounding.
 
-    Any turn of such axes among themselves is as good.  The first of them is turned towards the first point that lies
-    clearly off the centre in their plane or space, the next towards the first that lies clearly off that axis.
+    Such axes may be rotated among themselves.  The first of them is rotated towards the first point that lies at a
+    clear distance from the centre in their plane or space, the next one towards the first point at a clear distance
+    from that axis.
     """
-    apart = -np.diff(spread) > tolerance
-    if apart.all():
+    distinct = -np.diff(spread) > tolerance
+    if distinct.all():
         return axes
     chosen, rounding = axes.copy(), tolerance / np.sqrt(len(centred))  # of one point
-    for block in np.split(np.arange(len(spread)), np.flatnonzero(apart) + 1):
+    for block in np.split(np.arange(len(spread)), np.flatnonzero(distinct) + 1):
         if len(block) > 1 and spread[block[-1]] > tolerance:
-            chosen[block] = _turn_by_rule(centred @ axes[block].T, rounding) @ axes[block]
+            chosen[block] = _rotation_by_rule(centred @ axes[block].T, rounding) @ axes[block]
     return chosen
 
 
-def _turn_by_rule(along: Array, rounding: float) -> Array:  # (s, g) -> (g, g)
-    """A rotation whose first rows point to the first points that lie clearly off those before."""
+def _rotation_by_rule(along: Array, rounding: float) -> Array:  # (s, g) -> (g, g)
+    """A rotation whose rows point to the first points at a clear distance from the span of the rows before."""
     rows = list[Array]()
     for _ in range(along.shape[1] - 1):
         lengths = np.linalg.norm(along, axis=1)
-        if lengths.max() <= rounding:  # nothing but rounding is left to choose by
+        if lengths.max() <= rounding:  # the remaining lengths are rounding errors
             return np.eye(along.shape[1])
-        first = along[np.argmax(lengths > CLEARLY_OFF * lengths.max())]
+        first = along[np.argmax(lengths > CLEAR_DISTANCE * lengths.max())]
         rows.append(first / np.linalg.norm(first))
         along = along - np.outer(along @ rows[-1], rows[-1])
     last = np.linalg.svd(np.array(rows))[2][-1]

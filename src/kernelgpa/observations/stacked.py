@@ -12,7 +12,7 @@ from ..typing import Array, IndexArray
 
 
 class WeightedProducts(NamedTuple):
-    """Products of the weights and the points, which whoever adds clouds one at a time keeps up to date."""
+    """Products of the weights and the points; a running sum updates them with every cloud."""
 
     weighted_points: Array  # (m, n d)
     squared_sizes: Array  # (n,)

@@ -25,9 +25,9 @@ import tomli_w
 
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
-from ..io.atomic import is_leftover, write_folder
-from ..io.base import Contents, Specimen, counted
+from ..io.atomic import is_temporary, write_folder
 from ..io.files import FORMATS
+from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
 from ..io.model_file import METHODS, from_bytes, is_model, to_bytes
 from ..io.poses import kitti, tum
 from ..observations.arrays import finite_rows
@@ -114,7 +114,7 @@ def require_replaceable(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InvalidSetting(f"{folder} is a file; give a new folder, or one that holds a result")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    names = {name for name in names if not is_leftover(name, folder.resolve().name)}
+    names = {name for name in names if not is_temporary(name, folder.resolve().name)}
     if names and (not names <= RESULT_FILES or not _is_model_file(folder / MODEL)):
         others = sorted(names - RESULT_FILES)
         example = f" ({others[0]})" if others else ""
@@ -129,7 +129,7 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
     gpa = assessment.gpa
     settings = metadata.settings or {"method": {"name": METHODS[type(gpa)], **_given(gpa.get_params(deep=False))}}
     shown = replace(metadata, settings=settings)
-    landmarks = _map_contents(gpa, metadata)
+    landmarks = _map_file(gpa, metadata)
     files = {
         "map.csv": FORMATS[".csv"].render(landmarks),
         "poses.tum": tum(gpa.rotations_, gpa.translations_).encode(),
@@ -140,7 +140,7 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
         "report.html": render(assessment, shown).encode(),
     }
     if gpa.observations_.dimension == 3:
-        files["map.ply"] = FORMATS[".ply"].render(_mesh_contents(landmarks, metadata))
+        files["map.ply"] = FORMATS[".ply"].render(_mesh_file(landmarks, metadata))
     return files
 
 
@@ -150,19 +150,21 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def _map_contents(gpa: GPA, metadata: Metadata) -> Contents:
+def _map_file(gpa: GPA, metadata: Metadata) -> LandmarkFile:
     labels = tuple(str(name) for name in gpa.observations_.landmarks)
-    labels = labels if len(set(labels)) == len(labels) and all(labels) else counted(len(labels))
-    return Contents((Specimen("map", gpa.map_, labels),), labelled=True, frame=metadata.frame, unit=metadata.unit)
+    labels = labels if len(set(labels)) == len(labels) and all(labels) else numbered_labels(len(labels))
+    return LandmarkFile(
+        (LabelledCloud("map", gpa.map_, labels),), labelled=True, frame=metadata.frame, unit=metadata.unit
+    )
 
 
-def _mesh_contents(landmarks: Contents, metadata: Metadata) -> Contents:
+def _mesh_file(landmarks: LandmarkFile, metadata: Metadata) -> LandmarkFile:
     """The map as a mesh, without landmarks that have no position and without the faces that need them."""
-    points = landmarks.specimens[0].points
+    points = landmarks.clouds[0].points
     known = finite_rows(points)
     new_index = np.cumsum(known) - 1
     faces = None
     if metadata.faces is not None and len(metadata.faces) and metadata.faces.max() < len(points):
         faces = new_index[metadata.faces[known[metadata.faces].all(axis=1)]]
-    kept = Specimen("map", points[known], counted(int(known.sum())))
-    return Contents((kept,), labelled=False, frame=metadata.frame, faces=faces)
+    kept = LabelledCloud("map", points[known], numbered_labels(int(known.sum())))
+    return LandmarkFile((kept,), labelled=False, frame=metadata.frame, faces=faces)

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.linalg import eigh, lu_factor, lu_solve, solve_triangular
 from scipy.linalg.blas import dsyrk
 
-from .._numerics.allocation import allocate, made_symmetric, zeros
+from .._numerics.allocation import allocate, zeros
+from .._numerics.lapack import fill_upper_triangle
 from .._numerics.threads import free_cores_for
 from ..typing import Array, IndexArray
 from ..warps import ReducedCloud
@@ -92,14 +93,14 @@ class Features:
             rows *= np.sqrt(diagonal[part])[:, None]
             with free_cores_for(len(total)):
                 total = dsyrk(1.0, rows.T, 1.0, total, lower=True, overwrite_c=True)
-        return made_symmetric(np.asarray(total))
+        return fill_upper_triangle(np.asarray(total))
 
     def dense_matrix(self) -> Array:  # (m, m), diag(weights) - B B'
         total = zeros(self.landmarks, self.landmarks).T  # in the order of LAPACK, which works in place
         for blocks in self._groups():
             rows = self._rows(blocks, slice(0, self.landmarks))
             total = dsyrk(-1.0, rows.T, 1.0, total, trans=True, lower=True, overwrite_c=True)
-        matrix = made_symmetric(total)
+        matrix = fill_upper_triangle(total)
         matrix[np.diag_indices_from(matrix)] += self.weights
         return matrix
 

@@ -7,7 +7,6 @@ nothing is pickled.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
@@ -16,22 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FormatError, InvalidSetting, KernelGPAError
+from ..errors import FormatError
+from ..io.archive import Arrays, read_arrays
 from ..io.atomic import write_bytes
-from ..io.checked import Numbers, Unsound, is_whole, names_of, number, split
-from ..io.model_file import CLASSES, settings_of
-from ..io.npz import arrays_in, packed
-from ..observations.checks import LEAST_WEIGHT
+from ..io.model_file import estimator_of, settings_of
+from ..io.records import (
+    FileKind,
+    Header,
+    MapRecord,
+    checked_dimension,
+    clouds_from_arrays,
+    clouds_to_arrays,
+    on_seen_landmarks,
+    require_saveable,
+)
+from ..io.validation import CheckedArrays, InvalidRecord, checked_names, checked_number, is_integer
 from ..observations.cloud import Cloud
-from ..version import __version__
+from ..typing import Name
 from .estimator import StreamingGPA
 from .odometry import Measured, MotionKey, validated
 from .running_sum import RunningSum
 from .solving import family_of, reduced_clouds
 from .stream_map import MotionHistory, StreamMap
 
-FORMAT = 1
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+CHECKPOINT = FileKind("stream", 2, "checkpoint of a stream", "expected a checkpoint of a stream", "start again")
 
 
 def write(stream: StreamingGPA, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
@@ -44,48 +51,29 @@ def read(kind: type[StreamingGPA], path: str | os.PathLike[str]) -> tuple[Stream
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
-        raise FormatError(Path(path), None, "there is no such file", "expected a checkpoint of a stream") from None
+        raise FormatError(Path(path), None, "there is no such file", CHECKPOINT.expected) from None
     except IsADirectoryError:
-        raise FormatError(Path(path), None, "it is a folder", "expected a checkpoint of a stream") from None
-    arrays = arrays_in(data, str(path))
-    try:
-        header = json.loads(str(arrays["header"]))
-        if header["stream"] != FORMAT:
-            raise FormatError(Path(path), None, f"its format is {header['stream']}", f"this release reads {FORMAT}")
+        raise FormatError(Path(path), None, "it is a folder", CHECKPOINT.expected) from None
+    arrays = read_arrays(data, str(path))
+    header = CHECKPOINT.header(arrays, str(path))
+    with CHECKPOINT.checking(str(path)):
         if not isinstance(header["about"], dict):
-            raise Unsound("about is not an object")
-        return _restored(kind, header, Numbers(arrays)), header["about"]
-    except KernelGPAError:
-        raise
-    except Unsound as error:
-        raise FormatError(Path(path), None, f"it is damaged ({error})", "start again") from error
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        found = f"it is not a checkpoint of a stream, or is damaged ({type(error).__name__}: {error})"
-        raise FormatError(Path(path), None, found, "start again") from error
+            raise InvalidRecord("about is not an object")
+        return _restored(kind, header, CheckedArrays(arrays)), header["about"]
 
 
 def to_bytes(stream: StreamingGPA, about: dict[str, Any]) -> bytes:
     """The stream as the bytes of an NPZ file; ``about`` is saved with it."""
-    clouds = [stream._cloud(key) for key in stream._times]
-    try:
-        header = json.dumps({**_header(stream, clouds), "about": about})
-    except (TypeError, ValueError) as problem:
-        raise InvalidSetting(
-            f"about cannot be written as JSON ({problem}); give numbers, strings, lists and dictionaries"
-        ) from None
-    return packed({"header": np.array(header), **_arrays(stream, clouds)})
+    names = [] if stream._running is None else stream._running.names
+    clouds, seen_landmarks = on_seen_landmarks([stream._cloud(key) for key in stream._times], names)
+    return CHECKPOINT.pack({**_header(stream, seen_landmarks), "about": about}, _arrays(stream, clouds))
 
 
-def _header(stream: StreamingGPA, clouds: Sequence[Cloud]) -> dict[str, Any]:
+def _header(stream: StreamingGPA, seen_landmarks: list[Name]) -> Header:
     """Names, settings and keys, as JSON."""
     running, stream_map = stream._running, stream._map
-    ids = [[] if running is None else running.index.names_of(cloud.seen) for cloud in clouds]
-    for name in {name for one in [*ids, [] if stream_map is None else stream_map.landmarks] for name in one}:
-        if not isinstance(name, str | int) or isinstance(name, bool):
-            raise InvalidSetting(f"landmark {name!r} cannot be saved; use strings or integers as landmark ids")
+    require_saveable([*seen_landmarks, *([] if stream_map is None else stream_map.landmarks)])
     return {
-        "stream": FORMAT,
-        "kernelgpa": __version__,
         "class": type(stream.estimator).__name__,
         "settings": settings_of(stream.estimator),
         "window": stream.window,
@@ -93,13 +81,13 @@ def _header(stream: StreamingGPA, clouds: Sequence[Cloud]) -> dict[str, Any]:
         "frozen": stream.frozen,
         "next_key": stream._next_key,
         "keys": list(stream._times),
-        "ids": ids,
+        "seen_landmarks": seen_landmarks,
         "outside": list(stream._outside),
         "mirrored": sorted(stream._mirrored),
         "disconnected": sorted(stream._disconnected),
         "dimension": None if running is None else running.dimension,
         "motions": {str(key): [_plain(one) for one in several] for key, several in stream._motions.items()},
-        "landmarks": None if stream_map is None else stream_map.landmarks,
+        "map_landmarks": None if stream_map is None else stream_map.landmarks,
         "map_keys": None if stream_map is None else list(stream_map.keys),
         "changed": stream._changed,
         "motion_residuals": [[*motion, value] for motion, value in stream._motion_residuals.items()],
@@ -108,23 +96,15 @@ def _header(stream: StreamingGPA, clouds: Sequence[Cloud]) -> dict[str, Any]:
 
 def _arrays(stream: StreamingGPA, clouds: Sequence[Cloud]) -> Arrays:
     """The clouds one after another, and the map."""
-    stream_map, d = stream._map, 3 if stream._running is None else stream._running.dimension
+    stream_map = stream._map
     arrays: Arrays = {
         "times": np.array(list(stream._times.values()), dtype=np.float64),
-        "sizes": np.array([len(cloud.seen) for cloud in clouds], dtype=np.int64),
-        "points": np.concatenate([np.zeros((0, d)), *(cloud.points for cloud in clouds)]),
-        "weights": np.concatenate([np.zeros(0), *(cloud.weights for cloud in clouds)]),
-        "resolutions": np.array([cloud.resolution for cloud in clouds], dtype=np.float64),
         "past_motions": np.array(stream._history.motions, dtype=np.float64),
+        **clouds_to_arrays(clouds, 3 if stream._running is None else stream._running.dimension),
     }
     if stream_map is not None:
-        arrays |= {
-            "map": stream_map.map,
-            "rotations": stream_map.rotations,
-            "translations": stream_map.translations,
-            "scales": stream_map.scales,
-            "eigenvalues": stream_map.eigenvalues,
-        }
+        arrays |= MapRecord(stream_map.map, stream_map.rotations, stream_map.translations).to_arrays()
+        arrays |= {"scales": stream_map.scales, "eigenvalues": stream_map.eigenvalues}
     return arrays
 
 
@@ -132,32 +112,30 @@ def _plain(one: Measured) -> dict[str, Any]:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(one).items()}
 
 
-def _restored(kind: type[StreamingGPA], header: dict[str, Any], arrays: Numbers) -> StreamingGPA:
+def _restored(kind: type[StreamingGPA], header: Header, arrays: CheckedArrays) -> StreamingGPA:
     """The stream; everything is checked here, so that the stream can be used without further checks."""
-    estimator = CLASSES[header["class"]](**header["settings"])
     for name in ("automatic", "frozen", "changed"):
         if not isinstance(header[name], bool):
-            raise Unsound(f"{name} is {header[name]!r}")
-    if not is_whole(header["next_key"], 0):
-        raise Unsound(f"next_key is {header['next_key']!r}")
-    stream = kind(estimator, window=header["window"], automatic=header["automatic"])
-    stream._next_key, d = header["next_key"], header["dimension"]
+            raise InvalidRecord(f"{name} is {header[name]!r}")
+    if not is_integer(header["next_key"], 0):
+        raise InvalidRecord(f"next_key is {header['next_key']!r}")
+    stream = kind(estimator_of(header), window=header["window"], automatic=header["automatic"])
+    stream._next_key = header["next_key"]
+    d = None if header["dimension"] is None else checked_dimension(header)
     keys = _keys(header, "keys", range(stream._next_key))
     if d is not None:
-        if not is_whole(d, 2, 3):
-            raise Unsound(f"the dimension is {d!r}")
         _restore_clouds(stream, header, arrays, d)
         stream._motions = _motions_of(header, keys, d)
-    if d is None and (keys or header["motions"] or header["landmarks"] is not None):
-        raise Unsound("there are clouds and no dimension")
+    if d is None and (keys or header["motions"] or header["map_landmarks"] is not None):
+        raise InvalidRecord("there are clouds and no dimension")
     stream._mirrored = set(_keys(header, "mirrored", _keys(header, "outside", keys)))
     stream._history = MotionHistory(arrays.floats("past_motions", None, least=0).tolist())
-    if header["landmarks"] is not None:
+    if header["map_landmarks"] is not None and d is not None:
         stream._map = _map_of(header, arrays, stream._next_key, d)
         if stream.incremental and not np.isfinite(stream._map.map).all():
-            raise Unsound("a landmark of the map has no position")
+            raise InvalidRecord("a landmark of the map has no position")
     elif header["frozen"]:
-        raise Unsound("it is frozen and has no map")
+        raise InvalidRecord("it is frozen and has no map")
     stream._disconnected = set(_keys(header, "disconnected", keys))
     stream._motion_residuals = _motion_residuals_of(header)
     stream.frozen, stream._changed = header["frozen"], header["changed"]
@@ -165,49 +143,50 @@ def _restored(kind: type[StreamingGPA], header: dict[str, Any], arrays: Numbers)
     return stream
 
 
-def _keys(header: dict[str, Any], name: str, among: Collection[int]) -> tuple[int, ...]:
+def _keys(header: Header, name: str, among: Collection[int]) -> tuple[int, ...]:
     """Keys of clouds: distinct, and all of them among the given ones."""
-    keys = names_of(header[name], name)
+    keys = checked_names(header[name], name)
     for key in keys:
-        if not is_whole(key) or key not in among:
-            raise Unsound(f"{name} has the key {key!r}")
+        if not is_integer(key) or key not in among:
+            raise InvalidRecord(f"{name} has the key {key!r}")
     return tuple(key for key in keys if isinstance(key, int))
 
 
-def _motions_of(header: dict[str, Any], keys: Collection[int], d: int) -> dict[int, list[Measured]]:
+def _motions_of(header: Header, keys: Collection[int], d: int) -> dict[int, list[Measured]]:
     """The measured motions; the cloud from which one starts may have left since."""
     earlier = range(header["next_key"])
     found = {
         int(key): [validated(Measured(**one), d, earlier) for one in some] for key, some in header["motions"].items()
     }
     if not set(found) <= set(keys):
-        raise Unsound("a motion was measured of a cloud that does not exist")
+        raise InvalidRecord("a motion was measured of a cloud that does not exist")
     return found
 
 
-def _motion_residuals_of(header: dict[str, Any]) -> dict[MotionKey, float]:
+def _motion_residuals_of(header: Header) -> dict[MotionKey, float]:
     rows = header["motion_residuals"]
     for key, source, i, _ in rows:
-        if not is_whole(key) or not is_whole(i) or not (is_whole(source) or isinstance(source, str)):
-            raise Unsound(f"motion_residuals has {key!r}, {source!r}, {i!r}")
+        if not is_integer(key) or not is_integer(i) or not (is_integer(source) or isinstance(source, str)):
+            raise InvalidRecord(f"motion_residuals has {key!r}, {source!r}, {i!r}")
     return {
-        (key, source, i): number(value, "a residual", least=0) for key, source, i, value in header["motion_residuals"]
+        (key, source, i): checked_number(value, "a residual", least=0)
+        for key, source, i, value in header["motion_residuals"]
     }
 
 
-def _map_of(header: dict[str, Any], arrays: Numbers, count: int, d: int) -> StreamMap:
+def _map_of(header: Header, arrays: CheckedArrays, count: int, d: int) -> StreamMap:
     """The map as it was; some of its clouds may have left since."""
-    landmarks = names_of(header["landmarks"], "landmarks")
+    landmarks = checked_names(header["map_landmarks"], "map_landmarks")
     keys = _keys(header, "map_keys", range(count))
-    n, m = len(keys), len(landmarks)
+    positions, rotations, translations = MapRecord.from_arrays(arrays, len(landmarks), len(keys), d)
     return StreamMap(
         list(landmarks),
-        arrays.floats("map", m, d, unknown=True),
+        positions,
         keys,
-        arrays.rotations("rotations", n, d, d),
-        arrays.floats("translations", n, d),
+        rotations,
+        translations,
         arrays.floats("scales", d, least=0),
-        arrays.floats("eigenvalues", d + 1, unknown=True),
+        arrays.floats("eigenvalues", d + 1, allow_nan=True),
     )
 
 
@@ -232,25 +211,18 @@ def _restore_warps(stream: StreamingGPA) -> None:
         stream._replace_map(stream._solve(running))
 
 
-def _restore_clouds(stream: StreamingGPA, header: dict[str, Any], arrays: Numbers, d: int) -> None:
+def _restore_clouds(stream: StreamingGPA, header: Header, arrays: CheckedArrays, d: int) -> None:
     running = stream._running = RunningSum(family_of(stream.estimator), d)
     keys, outside = header["keys"], set(_keys(header, "outside", header["keys"]))
-    n = len(keys)
-    if not isinstance(header["ids"], list) or len(header["ids"]) != n:
-        raise Unsound(f"there are {n} clouds, and ids of another number")
-    sizes = arrays.whole("sizes", n)
-    points = split(arrays.floats("points", None, d), sizes, "points")
-    weights = split(arrays.floats("weights", None, least=LEAST_WEIGHT), sizes, "weights")
-    resolutions, times = arrays.floats("resolutions", n, least=0), arrays.floats("times", n)
-    for t, key in enumerate(keys):
-        ids = names_of(header["ids"][t], "ids")
-        if len(ids) != sizes[t]:
-            raise Unsound(f"cloud {key} has {len(ids)} ids and {sizes[t]} points")
-        indices = running.assign(list(ids))
-        order = np.argsort(indices)
-        cloud = Cloud(key, indices[order], points[t][order], weights[t][order], float(resolutions[t]))
+    names = checked_names(header["seen_landmarks"], "seen_landmarks")
+    times = arrays.floats("times", len(keys)).tolist()
+    clouds = clouds_from_arrays(arrays, keys, len(names), d)
+    if on_seen_landmarks(clouds, names)[1] != list(names):
+        raise InvalidRecord("seen_landmarks has a landmark that no cloud sees")
+    running.assign(list(names))  # indices follow this order
+    for key, cloud, time in zip(keys, clouds, times, strict=True):
         stream._check_cloud(cloud, d)
-        stream._times[key] = float(times[t])
+        stream._times[key] = time
         if key in outside:
             stream._put_outside(key, cloud)
         else:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .._numerics.system_memory import available_memory
 from ..errors import TooLarge
-from ..spectrum.forecast import WORD, available_memory
+from ..spectrum.forecast import WORD
 from ..typing import Name
 from .running_sum import CloudKey, RunningSum
 

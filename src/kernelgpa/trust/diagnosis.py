@@ -23,7 +23,7 @@ from ..observations.geometry import frame_of
 from ..spectrum.eigenpairs import Spectrum, Uniqueness
 from ..typing import Array, IndexArray, Name
 from ..warps import Warp
-from ..warps.inverse import oriented
+from ..warps.inverse import relative_determinant
 
 if TYPE_CHECKING:  # estimators import this module
     from ..estimators.problem import Problem
@@ -255,7 +255,7 @@ def _folded_warps(gpa: FittedRegistration) -> list[Finding]:
     folded: dict[Name, int] = {}
     for cloud, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
         if cloud.frame.reliable_rank == gpa.observations_.dimension:  # across a sheet the orientation has no meaning
-            count = int(np.sum(oriented(warp, cloud.points) <= 0))
+            count = int(np.sum(relative_determinant(warp, cloud.points) <= 0))
             if count:
                 folded[cloud.name] = count
     if not folded:

@@ -1,4 +1,4 @@
-"""Affine warps: the thin form with no features at all.  Similarities are written as affine warps."""
+"""Affine warps: the low-rank form without features.  Similarities are written as affine warps too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..observations.cloud import Cloud
 from ..typing import Array
-from .low_rank import PreparedThin
+from .low_rank import PreparedLowRank
 from .warp import Warp
 
 
@@ -16,7 +16,7 @@ from .warp import Warp
 class AffineFamily:
     """y(p) = A p + a"""
 
-    smoothing: float = 0.0  # nothing to smooth
+    smoothing: float = 0.0  # without effect, because there is nothing to penalise
 
     def features(self, dimension: int) -> int:
         return 0
@@ -24,11 +24,11 @@ class AffineFamily:
     def neighbours(self, cloud: Cloud) -> None:
         return None
 
-    def prepare(self, cloud: Cloud) -> PreparedThin:
-        return PreparedThin(cloud, None)
+    def prepare(self, cloud: Cloud) -> PreparedLowRank:
+        return PreparedLowRank(cloud, None)
 
 
 def affine_warp(cloud: Cloud, matrix: Array, offset: Array) -> Warp:
-    """The warp  p -> matrix p + offset  in the frame of a cloud."""
+    """The warp  p -> matrix p + offset  of a cloud."""
     frame = cloud.frame
     return Warp(frame, np.vstack([frame.size * matrix.T, matrix @ frame.centre + offset]))

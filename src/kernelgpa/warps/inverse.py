@@ -1,14 +1,15 @@
-"""The way back: where in a cloud does a point of the map come from?
+"""The inverse of a warp: the point of a cloud that it takes to a given point of the map.
 
 Damped Newton on y(p) = q with the warp's own Jacobian, for all points at once:
 
-    p <- p + s J(p)^-1 (q - y(p)),      s halved until the distance |q - y(p)| falls.
+    p <- p + s J(p)^-1 (q - y(p)),      s halved until the distance |q - y(p)| decreases.
 
-It starts from the kernel centre whose image is nearest and from the inverse of the affine part.  A warp that turns
-over anywhere near its centres may reach a point from several places: there it also starts from the other
-centres, and places between them, whose images are near.  Of all places found the answer is the one among the
-landmarks; where two of them lie among the landmarks, or none does and they differ, or the warp turns over there,
-there is no one answer, and none is given.
+The initial estimates are the kernel centre with the nearest image and the inverse of the affine part.  A warp that
+reverses orientation somewhere near its centres may reach one target from several points.  In that case Newton also
+starts from the other points (centres, and points around them) whose images are near the target.
+
+Of all solutions the answer is the one among the landmarks.  There is no unique answer, and NaN is returned, if two
+solutions lie among the landmarks, if none does and they differ, or if the orientation is reversed at the solution.
 """
 
 from __future__ import annotations
@@ -23,99 +24,105 @@ from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray
 from .warp import Warp
 
-STEPS = 50
+NEWTON_STEPS = 50
 HALVINGS = 12
-ARRIVED = 1e-12  # of the size of the cloud's image, or of the distance of a far target
-SAME = 1e-6  # of the size of the cloud: answers that differ by less are one
-AMONG = 3.0  # times the usual distance between neighbours: a point so near to a centre is among them
-NEAREST = 4  # starts of either orientation
-SHELLS = (0.5, 1.0)  # distances from a centre, in widths of the kernel, where turning over is looked for
-SURROUNDED = 300  # centres that get shells
-BATCH = 20_000
+NEWTON_CONVERGED = 1e-12  # distance to the target, relative to the cloud's image or to the distance of a far target
+CONVERGENCE_MARGIN = 1e3  # times NEWTON_CONVERGED is accepted too: the last digits may be unattainable
+SAME_SOLUTION = 1e-6  # solutions closer than this share of the cloud's size are one
+AMONG_LANDMARKS = 3.0  # times the median distance between neighbours: a point this near to a landmark is among them
+NEAREST_STARTS = 4  # initial estimates of either orientation
+SHELL_RADII = (0.5, 1.0)  # distances from a centre, in kernel widths, at which the orientation is sampled
+SHELL_CENTRES = 300  # centres around which it is sampled
+SINGULAR = 1e-12  # a determinant below this share of that of the affine part counts as 0
+BATCH_TARGETS = 20_000
 
 
-def inverse(warp: Warp, targets: Array) -> Array:  # (k, d) -> (k, d), NaN where there is no one answer
+def inverse(warp: Warp, targets: Array) -> Array:  # (k, d) -> (k, d), NaN if there is no unique answer
     """The points that the warp takes to the targets."""
-    found = np.full_like(targets, np.nan)
+    solutions = np.full_like(targets, np.nan)
     matrix, offset = warp.affine
     if np.linalg.matrix_rank(matrix) < targets.shape[1]:
-        return found
+        return solutions
     if not len(warp.centres):
-        return _solved(matrix, targets - offset)
-    places = _Places.of(warp)
-    for first in range(0, len(targets), BATCH):
-        part = first + np.flatnonzero(finite_rows(targets[first : first + BATCH]))
-        found[part] = _inverse_batch(warp, places, targets[part])
-    return found
+        return _solve(matrix, targets - offset)
+    samples = _Samples.of(warp)
+    for first in range(0, len(targets), BATCH_TARGETS):
+        batch = first + np.flatnonzero(finite_rows(targets[first : first + BATCH_TARGETS]))
+        solutions[batch] = _inverse_batch(warp, samples, targets[batch])
+    return solutions
 
 
-def oriented(warp: Warp, points: Array) -> Array:  # (k, d) -> (k,)
-    """The determinant of the Jacobian against that of the affine part: 1 far away, not positive in a fold."""
+def relative_determinant(warp: Warp, points: Array) -> Array:  # (k, d) -> (k,)
+    """det J(p) / det A with A the affine part: 1 far from the centres, not positive where the warp folds over."""
     return np.linalg.det(warp.jacobian(points)) / np.linalg.det(warp.affine[0])
 
 
 @dataclass(frozen=True)
-class _Places:
-    """Where a warp is known, and where it keeps its orientation."""
+class _Samples:
+    """Points at and around the centres of a warp, divided by the orientation of the warp there."""
 
-    hand: float  # the sign of the determinant at most centres
-    upright: Array  # (a, d) places with it
-    turned: Array  # (b, d) places without
+    orientation: float  # the sign of the determinant at most centres
+    upright: Array  # (a, d), points with this orientation
+    reversed: Array  # (b, d), points with the opposite one
     landmarks: KDTree
-    reach: float  # a point so near to a centre is among them
+    radius: float  # a point this near to a centre is among the landmarks
 
     @staticmethod
-    def of(warp: Warp) -> _Places:
+    def of(warp: Warp) -> _Samples:
         centres = warp.centres
-        hand = float(np.sign(np.median(np.sign(np.linalg.det(warp.jacobian(centres)))))) or 1.0
-        around = np.vstack([centres, _shells(warp)])
-        upright = hand * np.linalg.det(warp.jacobian(around)) > 0
+        orientation = float(np.sign(np.median(np.sign(np.linalg.det(warp.jacobian(centres)))))) or 1.0
+        samples = np.vstack([centres, _shells(warp)])
+        upright = orientation * np.linalg.det(warp.jacobian(samples)) > 0
         landmarks = KDTree(centres)
-        usual = np.median(landmarks.query(centres, k=2)[0][:, 1]) if len(centres) > 1 else warp.sigma
-        return _Places(hand, around[upright], around[~upright], landmarks, AMONG * float(usual))
+        spacing = np.median(landmarks.query(centres, k=2)[0][:, 1]) if len(centres) > 1 else warp.sigma
+        return _Samples(orientation, samples[upright], samples[~upright], landmarks, AMONG_LANDMARKS * float(spacing))
 
 
 def _shells(warp: Warp) -> Array:  # (k, d)
+    """Points around the centres, at some distances along the coordinate axes."""
     d = warp.centres.shape[1]
-    some = warp.centres[farthest_points(warp.centres, SURROUNDED)]
-    ways = np.vstack([np.eye(d), -np.eye(d)])
-    return np.vstack([some + share * warp.sigma * way for share in SHELLS for way in ways])
+    some = warp.centres[farthest_points(warp.centres, SHELL_CENTRES)]
+    directions = np.vstack([np.eye(d), -np.eye(d)])
+    return np.vstack([some + radius * warp.sigma * one for radius in SHELL_RADII for one in directions])
 
 
-def _inverse_batch(warp: Warp, places: _Places, targets: Array) -> Array:
+def _inverse_batch(warp: Warp, samples: _Samples, targets: Array) -> Array:
     best = np.full_like(targets, np.nan)
-    away, rival = np.full(len(targets), np.inf), np.full(len(targets), np.inf)  # distances from the landmarks
-    for start in _starts(warp, places, targets):
-        points, arrived = _newton(warp, targets, start)
-        distance = np.where(arrived, places.landmarks.query(points)[0], np.inf)
-        same = np.linalg.norm(points - best, axis=1) <= SAME * warp.frame.size
-        nearer = distance < away
-        rival = np.where(same, rival, np.minimum(rival, np.where(nearer, away, distance)))
-        best[nearer], away[nearer] = points[nearer], distance[nearer]
-    alone = np.where(away <= places.reach, rival > places.reach, np.isinf(rival))
-    answered = np.isfinite(away) & alone
-    answered[answered] = places.hand * np.linalg.det(warp.jacobian(best[answered])) > 0
+    nearest, second = np.full(len(targets), np.inf), np.full(len(targets), np.inf)  # distances from the landmarks
+    for start in _initial_estimates(warp, samples, targets):
+        points, converged = _newton(warp, targets, start)
+        distance = np.where(converged, samples.landmarks.query(points)[0], np.inf)
+        same = np.linalg.norm(points - best, axis=1) <= SAME_SOLUTION * warp.frame.size
+        nearer = distance < nearest
+        second = np.where(same, second, np.minimum(second, np.where(nearer, nearest, distance)))
+        best[nearer], nearest[nearer] = points[nearer], distance[nearer]
+    unique = np.where(nearest <= samples.radius, second > samples.radius, np.isinf(second))
+    answered = np.isfinite(nearest) & unique
+    answered[answered] = samples.orientation * np.linalg.det(warp.jacobian(best[answered])) > 0
     best[~answered] = np.nan
     return best
 
 
-def _starts(warp: Warp, places: _Places, targets: Array) -> list[Array]:
+def _initial_estimates(warp: Warp, samples: _Samples, targets: Array) -> list[Array]:
     matrix, offset = warp.affine
-    starts = [warp.centres[KDTree(warp(warp.centres)).query(targets)[1] % len(warp.centres)]]
-    starts.append(_solved(matrix, targets - offset))
-    if len(places.turned):
-        for some in (places.upright, places.turned):
-            nearest = KDTree(warp(some)).query(targets, k=min(NEAREST, len(some)))[1].reshape(len(targets), -1)
-            starts += [some[column % len(some)] for column in nearest.T]  # a target beyond all numbers has no neighbour
-    return starts
+    estimates = [warp.centres[KDTree(warp(warp.centres)).query(targets)[1] % len(warp.centres)]]
+    estimates.append(_solve(matrix, targets - offset))
+    if len(samples.reversed):
+        for some in (samples.upright, samples.reversed):
+            count = min(NEAREST_STARTS, len(some))
+            nearest = KDTree(warp(some)).query(targets, k=count)[1].reshape(len(targets), -1)
+            # the remainder, because the tree answers len(some) for a target whose distances overflow
+            estimates += [some[column % len(some)] for column in nearest.T]
+    return estimates
 
 
 def _newton(warp: Warp, targets: Array, start: Array) -> tuple[Array, BoolArray]:
+    """The solutions from the given initial estimates, and whether the iteration converged to them."""
     points = start.copy()
     distance = _distance(warp, points, targets)
-    close = ARRIVED * np.maximum(warp.image_size, np.linalg.norm(targets - warp.coefficients[-1], axis=1))
-    for _ in range(STEPS):
-        active = np.flatnonzero(distance > close)
+    tolerance = NEWTON_CONVERGED * np.maximum(warp.image_size, np.linalg.norm(targets - warp.coefficients[-1], axis=1))
+    for _ in range(NEWTON_STEPS):
+        active = np.flatnonzero(distance > tolerance)
         if not len(active):
             break
         step = _newton_step(warp, points[active], targets[active])
@@ -124,31 +131,31 @@ def _newton(warp: Warp, targets: Array, start: Array) -> tuple[Array, BoolArray]
         points[active[improved]], distance[active[improved]] = moved[improved], closer[improved]
         if not improved.any():
             break
-    return points, distance <= 1e3 * close  # a few units in the last place may be out of reach
+    return points, distance <= CONVERGENCE_MARGIN * tolerance
 
 
 def _newton_step(warp: Warp, points: Array, targets: Array) -> Array:
     jacobian = warp.jacobian(points)
-    singular = np.abs(np.linalg.det(jacobian)) < 1e-12 * abs(np.linalg.det(warp.affine[0]))
-    jacobian[singular] = warp.affine[0]  # on a fold the affine part still knows a way
-    return _solved(jacobian, targets - warp(points))
+    singular = np.abs(np.linalg.det(jacobian)) < SINGULAR * abs(np.linalg.det(warp.affine[0]))
+    jacobian[singular] = warp.affine[0]  # on a fold the affine part still gives a direction
+    return _solve(jacobian, targets - warp(points))
 
 
-def _solved(matrices: Array, rows: Array) -> Array:  # (..., d, d), (k, d) -> (k, d)
+def _solve(matrices: Array, rows: Array) -> Array:  # (..., d, d), (k, d) -> (k, d)
     return np.asarray(np.linalg.solve(matrices, rows[:, :, None])[:, :, 0], dtype=np.float64)
 
 
 def _damped(warp: Warp, points: Array, step: Array, targets: Array, distance: Array) -> tuple[Array, Array]:
-    """The longest of the steps s, s/2, s/4, ... that comes closer, point by point."""
+    """For each point the longest of the steps s, s/2, s/4, ... that comes closer to its target."""
     moved = points + step
     closer = _distance(warp, moved, targets)
-    share = 1.0
+    factor = 1.0
     for _ in range(HALVINGS):
         worse = np.flatnonzero(~(closer < distance))
         if not len(worse):
             break
-        share /= 2
-        moved[worse] = points[worse] + share * step[worse]
+        factor /= 2
+        moved[worse] = points[worse] + factor * step[worse]
         closer[worse] = _distance(warp, moved[worse], targets[worse])
     return moved, closer
 

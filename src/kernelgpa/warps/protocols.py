@@ -1,4 +1,4 @@
-"""What a family of warps hands to the rest of the library: one cloud with its warp eliminated.
+"""The interface between families of warps and the rest of the library: one cloud with its warp eliminated.
 
     family.prepare(cloud)                    what depends neither on the smoothing nor on the weights
           .reduce(smoothing, weights)        the reduced cloud

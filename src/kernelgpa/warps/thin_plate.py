@@ -1,10 +1,10 @@
 """Thin-plate warps with control points on a grid (DefGPA, IJCV 2022).
 
-The control points stand on an N^d grid inside the box of the cloud's principal axes, at
+The control points lie on an N^d grid inside the box of the cloud's principal axes, at
 min + span i / (N + 1), i = 1 .. N.  The penalty is 8 pi * smoothing * m_t * (bending energy).
 
-Bending energy has a unit: it scales like length^(d - 4).  ``smoothing`` is stated in the unit of
-the data, as in the publication, so changing the unit by a factor a multiplies it by a^(4 - d).
+Bending energy has the unit length^(d - 4).  ``smoothing`` is stated in the unit of the data, as in the publication;
+therefore a change of the unit by a factor a multiplies it by a^(4 - d).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from ..observations.cloud import Cloud
 from ..typing import Array
 from .kernels import ThinPlate
-from .low_rank import PreparedThin, energy_features
+from .low_rank import PreparedLowRank, energy_features
 
 
 @dataclass(frozen=True)
 class ThinPlateFamily:
     """Smooth interpolation of the images of N^d control points."""
 
-    control_points: int
+    control_points: int  # per axis
     smoothing: float
 
     def features(self, dimension: int) -> int:
@@ -32,14 +32,14 @@ class ThinPlateFamily:
     def neighbours(self, cloud: Cloud) -> None:
         return None
 
-    def prepare(self, cloud: Cloud) -> PreparedThin:
+    def prepare(self, cloud: Cloud) -> PreparedLowRank:
         d = cloud.points.shape[1]
         features = energy_features(ThinPlate(d), control_grid(cloud, self.control_points), 1.0)
-        return PreparedThin(cloud, features, 8 * np.pi * len(cloud.seen) * cloud.frame.size ** (d - 4))
+        return PreparedLowRank(cloud, features, 8 * np.pi * len(cloud.seen) * cloud.frame.size ** (d - 4))
 
 
 def control_grid(cloud: Cloud, per_axis: int) -> Array:  # (l, d), unit frame
-    """Grid points in the box of the principal axes; a flat cloud has one layer."""
+    """Grid points in the box of the principal axes; a flat cloud has a single layer of them."""
     frame = cloud.frame
     along = frame.to_unit(cloud.points) @ frame.axes.T
     low, span = along.min(axis=0), np.ptp(along, axis=0)

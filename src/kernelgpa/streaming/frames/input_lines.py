@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...errors import FormatError
-from ...io.checked import Unsound, is_whole
+from ...io.validation import InvalidRecord, is_integer
 
 POLL_INTERVAL = 0.05  # seconds between two looks at a file that grows
 STANDARD_INPUT = "-"
@@ -32,9 +32,9 @@ class InputPosition:
     checksum: int | None = None  # of the first line
 
     def __post_init__(self) -> None:
-        known = self.checksum is None or is_whole(self.checksum)
-        if not is_whole(self.offset, 0) or not is_whole(self.lines, 0) or not known:
-            raise Unsound(f"{self} is not a position in an input")
+        known = self.checksum is None or is_integer(self.checksum)
+        if not is_integer(self.offset, 0) or not is_integer(self.lines, 0) or not known:
+            raise InvalidRecord(f"{self} is not a position in an input")
 
     def after(self, line: bytes) -> InputPosition:
         first = _checksum(line) if self.checksum is None else self.checksum

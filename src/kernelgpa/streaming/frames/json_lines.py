@@ -20,7 +20,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from ...errors import FormatError
-from ...io.base import is_unicode, shortened
+from ...io.text import is_unicode, short_repr
 from ...observations.arrays import finite_rows
 from ...typing import Array
 from ..odometry import TRACKER, Measured
@@ -117,7 +117,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise _Malformed(f"the key {shortened(repeated)} is repeated in one object", "keep one of them")
+        raise _Malformed(f"the key {short_repr(repeated)} is repeated in one object", "keep one of them")
     return found
 
 
@@ -159,7 +159,7 @@ def _ids(value: Any) -> list[str]:
     ids = [str(_name(one, "an id")) for one in value]
     if len(set(ids)) < len(ids):
         repeated = Counter(ids).most_common(1)[0][0]
-        raise _Malformed(f"the id {shortened(repeated)} is given more than once", "expected one point per id")
+        raise _Malformed(f"the id {short_repr(repeated)} is given more than once", "expected one point per id")
     return ids
 
 
@@ -227,7 +227,7 @@ def _rotation(value: dict[str, Any], what: str, d: int) -> Array:
 def _require_keys(value: dict[str, Any], keys: Sequence[str], what: str) -> None:
     unknown = [key for key in value if key not in keys]
     if unknown:
-        raise _Malformed(f"{what} has the key {shortened(unknown[0])}", f"expected {', '.join(keys)}")
+        raise _Malformed(f"{what} has the key {short_repr(unknown[0])}", f"expected {', '.join(keys)}")
 
 
 def _name(value: Any, what: str) -> FrameName:
@@ -253,4 +253,4 @@ def _numbers(values: Any, count: int, what: str) -> Array:
 
 
 def _shown(value: Any) -> str:
-    return "missing" if value is None else shortened(json.dumps(value))
+    return "missing" if value is None else short_repr(json.dumps(value))

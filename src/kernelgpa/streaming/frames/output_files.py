@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ...errors import FormatError, InvalidSetting
-from ...io.checked import Unsound, is_whole
+from ...io.validation import InvalidRecord, is_integer
 
 POSES, UPDATES, MAP = "poses.tum", "updates.jsonl", "map.csv"
 GROWING = (POSES, UPDATES)
@@ -53,9 +53,11 @@ class OutputFiles:
 def require_sizes(sizes: object) -> None:
     """Raise a ValueError unless these are the sizes of the growing files, or None."""
     if sizes is not None and (
-        not isinstance(sizes, dict) or set(sizes) != set(GROWING) or not all(is_whole(one, 0) for one in sizes.values())
+        not isinstance(sizes, dict)
+        or set(sizes) != set(GROWING)
+        or not all(is_integer(one, 0) for one in sizes.values())
     ):
-        raise Unsound(f"{sizes!r} are not sizes of output files")
+        raise InvalidRecord(f"{sizes!r} are not sizes of output files")
 
 
 def _require_size(path: Path, size: int) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidObservations, KernelGPAError, KernelGPAWarning, NotFitted
-from ...io.checked import Unsound, is_whole, number
 from ...io.poses import tum_row
+from ...io.validation import InvalidRecord, checked_number, is_integer
 from ...typing import Array
 from ..estimator import StreamingGPA, Update
 from ..odometry import Measured
@@ -233,25 +233,25 @@ class FramePipeline:
         """Continue from a :meth:`state`; a ValueError if it is not one."""
         frames = {key: FrameRecord(**record) for key, record in state["frames"]}
         present = set(self.stream.keys_)
-        if not all(is_whole(key) and key in present and _is_sound(record) for key, record in frames.items()):
-            raise Unsound("a frame is not one of the stream")
-        if not is_whole(state["pending"], 0) or state["previous"] not in (None, *frames):
-            raise Unsound("the frames since the last update are not known")
+        if not all(is_integer(key) and key in present and _is_sound(record) for key, record in frames.items()):
+            raise InvalidRecord("a frame is not one of the stream")
+        if not is_integer(state["pending"], 0) or state["previous"] not in (None, *frames):
+            raise InvalidRecord("the frames since the last update are not known")
         last = state["last"]
         if last is not None and (len(last) != 2 or not _is_sound(FrameRecord(*last))):
-            raise Unsound("the last frame is not known")
+            raise InvalidRecord("the last frame is not known")
         for name, position in state["reported"].items():
             if not isinstance(name, str) or not isinstance(position, list):
-                raise Unsound("a landmark has no position")
+                raise InvalidRecord("a landmark has no position")
             for coordinate in position:
-                number(coordinate, "a coordinate")
+                checked_number(coordinate, "a coordinate")
         if not isinstance(state["notes"], list) or not all(isinstance(one, str) for one in state["notes"]):
-            raise Unsound("the notes are not strings")
+            raise InvalidRecord("the notes are not strings")
         self.frames, self.pending, self.previous = frames, state["pending"], state["previous"]
         self.last = None if last is None else (last[0], last[1])
         self.reported, self.notes = state["reported"], state["notes"]
 
 
 def _is_sound(record: FrameRecord) -> bool:
-    named = is_whole(record.name) or isinstance(record.name, str)
-    return named and isinstance(record.reported, bool) and math.isfinite(number(record.time, "a time"))
+    named = is_integer(record.name) or isinstance(record.name, str)
+    return named and isinstance(record.reported, bool) and math.isfinite(checked_number(record.time, "a time"))

@@ -1,0 +1,171 @@
+"""CSV, in two layouts that the header tells apart.  Empty coordinates mean "not seen".
+
+    long   one row per point: ``cloud,landmark,x,y[,z][,weight]``, columns in any order
+    wide   one row per cloud: its name, then ``lm1_x,lm1_y[,lm1_z][,lm1_weight],...``; a dot may replace the underscore
+
+The writer uses the long layout, which can hold clouds with different landmarks.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import FormatError
+from .capabilities import Capabilities
+from .csv_table import Row, csv_line, parse_point, parse_weight, point_fields, read_table
+from .landmark_file import AXES, LabelledCloud, LandmarkFile, ReadOptions, ignored_missing, require_unique
+from .text import format_number, short_repr
+
+HOLDS = Capabilities("CSV", weights=True)
+REQUIRED_COLUMNS = ("cloud", "landmark", "x", "y")
+KNOWN_COLUMNS = (*REQUIRED_COLUMNS, "z", "weight")
+FIRST_COLUMN = ("cloud", "name", "id", "")  # of the wide layout
+_WIDE_COLUMN = re.compile(r"(.+)[_.](x|y|z|weight)", re.IGNORECASE | re.DOTALL)
+
+WideColumns = dict[str, dict[str, int]]  # label -> axis or "weight" -> index of the column
+
+
+def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
+    (line, header), rows = read_table(text, source)
+    names = {name.lower() for name in header}
+    is_long = "landmark" in names or {"x", "y"} <= names
+    clouds, ignored = (_long_clouds if is_long else _wide_clouds)(header, line, rows, source)
+    notes = tuple(f"column {short_repr(name)} ignored" for name in ignored)
+    notes += ignored_missing(clouds, options.missing, "empty fields mark unseen points")
+    return LandmarkFile(tuple(clouds), labelled=True, notes=notes)
+
+
+# -- long --
+
+
+@dataclass
+class _RowsOfCloud:
+    points: list[list[float]] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)  # label -> its line
+    weights: list[float] = field(default_factory=list)
+
+
+def _long_clouds(
+    header: list[str], header_line: int, rows: list[Row], source: str
+) -> tuple[list[LabelledCloud], list[str]]:
+    columns = _long_columns(header, source, header_line)
+    clouds: dict[str, _RowsOfCloud] = {}
+    for row in rows:
+        _add_point(clouds, row, columns, source)
+    ignored = [name for name in header if name.lower() not in KNOWN_COLUMNS]
+    return [_cloud(name, one.points, tuple(one.lines), one.weights) for name, one in clouds.items()], ignored
+
+
+def _long_columns(header: list[str], source: str, line: int) -> dict[str, int]:
+    names = [name.lower() for name in header]
+    for name in KNOWN_COLUMNS:
+        if names.count(name) > 1:
+            raise FormatError(source, line, f"there are {names.count(name)} columns {name!r}", "expected one")
+    missing = [name for name in REQUIRED_COLUMNS if name not in names]
+    if missing:
+        found = f"there is no column {missing[0]!r} among {', '.join(map(short_repr, header[:20]))}"
+        raise FormatError(source, line, found, "expected the columns cloud,landmark,x,y[,z][,weight]")
+    return {name: names.index(name) for name in KNOWN_COLUMNS if name in names}
+
+
+def _add_point(clouds: dict[str, _RowsOfCloud], row: Row, columns: dict[str, int], source: str) -> None:
+    line, fields = row
+    value = {name: fields[at] for name, at in columns.items()}
+    if not value["cloud"] or not value["landmark"]:
+        raise FormatError(source, line, "a cloud or a landmark has no name", "give each a name")
+    cloud, label = clouds.setdefault(value["cloud"], _RowsOfCloud()), value["landmark"]
+    if label in cloud.lines:
+        found = f"landmark {short_repr(label)} of cloud {short_repr(value['cloud'])} is also in line"
+        raise FormatError(source, line, f"{found} {cloud.lines[label]}", "keep one of the two rows")
+    axes = [axis for axis in AXES if axis in value]
+    point = parse_point([value[axis] for axis in axes], source, line)
+    cloud.lines[label] = line
+    cloud.points.append(point or [math.nan] * len(axes))
+    if "weight" in value:
+        cloud.weights.append(parse_weight(value["weight"], point is not None, source, line))
+
+
+def _cloud(name: str, points: list[list[float]], labels: tuple[str, ...], weights: list[float]) -> LabelledCloud:
+    return LabelledCloud(name, np.array(points), labels, np.array(weights) if weights else None)
+
+
+# -- wide --
+
+
+def _wide_clouds(
+    header: list[str], header_line: int, rows: list[Row], source: str
+) -> tuple[list[LabelledCloud], list[str]]:
+    columns, ignored = _wide_columns(header, source, header_line)
+    axes = _require_same_columns(columns, source, header_line)
+    for line, row in rows:
+        if not row[0]:
+            raise FormatError(source, line, "the cloud has no name", "give it one in the first column")
+    require_unique(source, [row[0] for _, row in rows], [line for line, _ in rows], "cloud")
+    return [_wide_cloud(row, columns, axes, source) for row in rows], ignored
+
+
+def _wide_columns(header: list[str], source: str, line: int) -> tuple[WideColumns, list[str]]:
+    """Return the columns of each landmark, and those that are no coordinates."""
+    if header[0].lower() not in FIRST_COLUMN:
+        raise FormatError(source, line, f"the first column is {short_repr(header[0])}", "expected cloud, name or id")
+    columns: WideColumns = {}
+    ignored: list[str] = []
+    for at, name in enumerate(header[1:], start=1):
+        match = _WIDE_COLUMN.fullmatch(name)
+        if match is None:
+            ignored.append(name)
+            continue
+        axes = columns.setdefault(match[1], {})
+        if match[2].lower() in axes:
+            raise FormatError(source, line, f"column {short_repr(name)} occurs twice", "expected it once")
+        axes[match[2].lower()] = at
+    return columns, ignored
+
+
+def _require_same_columns(columns: WideColumns, source: str, line: int) -> str:
+    """Return the axes, which every landmark must have."""
+    if not columns:
+        raise FormatError(source, line, "no column is a coordinate", "expected columns such as lm1_x,lm1_y")
+    axes = "xyz" if any("z" in one for one in columns.values()) else "xy"
+    weighted = any("weight" in one for one in columns.values())
+    for label, one in columns.items():
+        for required in (*axes, *(["weight"] if weighted else [])):
+            if required not in one:
+                found = f"landmark {short_repr(label)} has no column {short_repr(f'{label}_{required}')}"
+                raise FormatError(source, line, found, "add it, because other landmarks have one")
+    return axes
+
+
+def _wide_cloud(row: Row, columns: WideColumns, axes: str, source: str) -> LabelledCloud:
+    line, fields = row
+    points, weights = [], []
+    for at in columns.values():
+        point = parse_point([fields[at[axis]] for axis in axes], source, line)
+        points.append(point or [math.nan] * len(axes))
+        if "weight" in at:
+            weights.append(parse_weight(fields[at["weight"]], point is not None, source, line))
+    return _cloud(fields[0], points, tuple(columns), weights)
+
+
+# -- writing --
+
+
+def render(file: LandmarkFile) -> str:
+    HOLDS.require(file)
+    weighted = any(one.weights is not None for one in file.clouds)
+    axes = AXES[: file.clouds[0].points.shape[1]]
+    header = csv_line(["cloud", "landmark", *axes, *(["weight"] if weighted else [])])
+    return header + "".join(_rendered(one, weighted) for one in file.clouds)
+
+
+def _rendered(one: LabelledCloud, weighted: bool) -> str:
+    weights = np.ones(len(one.labels)) if one.weights is None else one.weights  # without weights all are equal
+    rows = zip(one.labels, one.points, weights, strict=True)
+    return "".join(
+        csv_line([one.name, label, *point_fields(point), *([format_number(weight)] if weighted else [])])
+        for label, point, weight in rows
+    )

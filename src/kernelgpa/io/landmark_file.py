@@ -1,0 +1,134 @@
+"""What a file of landmarks contains, before the clouds of several files are matched.
+
+Every format has one reader, ``parse``, from the text or the bytes of a file to a :class:`LandmarkFile`, and one writer,
+``render``, back.  Neither touches the disk.  Points are in the unit of the file, and in the frame LPS if the format
+states its frame; a point that was not seen is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import FormatError
+from ..typing import Array, IndexArray
+from .text import format_number, short_repr
+
+AXES = "xyz"
+RAS_TO_LPS = np.array([-1.0, -1.0, 1.0])  # its own inverse
+SLICER_FRAMES = {"0": "RAS", "RAS": "RAS", "1": "LPS", "LPS": "LPS"}  # as Slicer writes them
+
+
+@dataclass(frozen=True)
+class LabelledCloud:
+    """One cloud as a file contains it."""
+
+    name: str
+    points: Array  # (k, d), NaN if unseen
+    labels: tuple[str, ...]  # one per point; "1", "2", ... if the file has none
+    weights: Array | None = None  # (k,)
+
+
+@dataclass(frozen=True)
+class LandmarkFile:
+    """Everything that one file contains."""
+
+    clouds: tuple[LabelledCloud, ...]
+    labelled: bool  # whether the file labels its landmarks; otherwise they are numbered
+    frame: str | None = None  # "LPS" if the format states its frame
+    unit: str | None = None  # "mm", ... if the file states it
+    faces: IndexArray | None = None  # (f, 3), of a mesh
+    notes: tuple[str, ...] = ()  # what was converted or ignored on reading
+
+    def without_labels(self) -> LandmarkFile:
+        """Return the same clouds with numbered landmarks, for formats that cannot label them."""
+        clouds = tuple(replace(one, labels=numbered_labels(len(one.labels))) for one in self.clouds)
+        return replace(self, clouds=clouds, labelled=False)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a file does not state itself."""
+
+    name: str = "cloud"  # of a cloud that has no name in the file
+    missing: float | None = None  # the number that means "not seen", for formats without a sign of their own
+    negative_is_missing: bool = False  # TPS: a point with only negative coordinates was not seen
+    curves: bool = False  # TPS: whether points of curves are landmarks too
+
+
+def numbered_labels(count: int) -> tuple[str, ...]:
+    """Return labels for landmarks that have none."""
+    return tuple(str(i + 1) for i in range(count))
+
+
+def numbered_names(name: str, count: int) -> tuple[str, ...]:
+    """Return names for the clouds of a file that names none."""
+    return tuple(f"{name}_{i + 1}" for i in range(count))
+
+
+def labels_or_numbers(given: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the labels, or numbers and a note if some landmarks have no label."""
+    unlabelled = list(given).count("")
+    if not unlabelled:
+        return tuple(given), ()
+    note = f"{unlabelled} of {len(given)} landmarks have no label; all are numbered instead"
+    return numbered_labels(len(given)), (note,)
+
+
+def to_lps(points: Array, frame: str) -> tuple[Array, tuple[str, ...]]:
+    """Return points of a frame, LPS or RAS, in LPS, and a note if they were converted."""
+    return (points * RAS_TO_LPS, ("RAS converted to LPS",)) if frame == "RAS" else (points, ())
+
+
+def as_doubles(array: npt.NDArray[np.generic]) -> Array:
+    """Convert to double precision; bytes that are no number become NaN silently, and are refused later."""
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
+
+
+def is_partly_seen(points: Array) -> bool:  # (..., d)
+    """Whether a point is infinite, or NaN in some coordinates only."""
+    unseen = np.isnan(points)
+    return bool(np.isinf(points).any() or (unseen.any(axis=-1) != unseen.all(axis=-1)).any())
+
+
+def require_complete_points(points: Array, what: str, source: str) -> None:  # (..., d)
+    """Every point is seen, with finite coordinates, or not seen, with all coordinates NaN."""
+    if is_partly_seen(points):
+        found = f"{what} has points with infinite coordinates, or with NaN in some coordinates only"
+        raise FormatError(source, None, found, "expected all coordinates of a point to be NaN, or none")
+
+
+def mark_unseen(points: Array, missing: float | None) -> tuple[Array, tuple[str, ...]]:  # (k, d) -> (k, d), notes
+    """Return the points with NaN where all coordinates equal ``missing``.
+
+    One coordinate alone may well equal it: 0 is a common sign for "not seen" and a valid coordinate.
+    """
+    if missing is None:
+        return points, ()
+    unseen = (points == missing).all(axis=1)
+    note = f"points not seen because all coordinates are {format_number(missing)}: {unseen.sum()}"
+    return np.where(unseen[:, None], np.nan, points), (note,) if unseen.any() else ()
+
+
+def ignored_missing(clouds: Sequence[LabelledCloud], missing: float | None, sign: str) -> tuple[str, ...]:
+    """Return a note if points equal ``missing``, but the format has its own ``sign`` for "not seen"."""
+    if missing is None:
+        return ()
+    kept = sum(int((one.points == missing).all(axis=1).sum()) for one in clouds if one.points.size)
+    note = f"points kept although all coordinates are {format_number(missing)}: {kept}; in this format {sign}"
+    return (note,) if kept else ()
+
+
+def require_unique(source: str, texts: Sequence[str], lines: Sequence[int] | None, what: str) -> None:
+    """Refuse a name that occurs twice, at the line of its second occurrence; ``lines`` is None for binary formats."""
+    first: dict[str, int | None] = {}
+    for i, text in enumerate(texts):
+        line = None if lines is None else lines[i]
+        if text in first:
+            before = "" if line is None else f", first in line {first[text]}"
+            raise FormatError(source, line, f"{what} {short_repr(text)} occurs twice{before}", "give each its own name")
+        first[text] = line

@@ -1,0 +1,132 @@
+"""The recipes of CONTRIBUTING.md, run as they are written: a new kernel and a new family of warps obey the laws."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from conftest import random_rotation, scene
+from kernelgpa import KernelGPA, Observations
+from kernelgpa.warps import KernelFamily, reduce
+from kernelgpa.warps.gram import gram, gram_gradient
+from kernelgpa.warps.kernels import KERNELS, as_kernel
+
+EPS = np.finfo(np.float64).eps
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+
+
+def recipe(title):
+    """The names that the code under a title of CONTRIBUTING.md defines."""
+    text = CONTRIBUTING.read_text(encoding="utf-8")
+    section = re.search(rf"^## {title}\n(.*?)(?=^## )", text, re.DOTALL | re.MULTILINE).group(1)
+    names = {"__name__": __name__}
+    for code in re.findall(r"^ *```python\n(.*?)^ *```", section, re.DOTALL | re.MULTILINE):
+        exec(compile(dedent(code), str(CONTRIBUTING), "exec", dont_inherit=True), names)
+    return names
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """The kernel of the recipe, entered in the table."""
+    kernel = recipe("Adding a kernel")["InverseMultiquadric"]()
+    monkeypatch.setitem(KERNELS, "inverse-multiquadric", kernel)
+    return kernel
+
+
+@pytest.fixture
+def family():
+    return recipe("Adding a family of warps")["GridKernelFamily"](control_points=3, smoothing=0.1)
+
+
+@pytest.fixture
+def estimator():
+    return recipe("Adding a family of warps")["GridKernelGPA"](control_points=3)
+
+
+def rigid_copies(d):
+    shape = np.random.default_rng(0).standard_normal((30, d)) * np.array([1.0, 0.7, 0.5])[:d]
+    rng = np.random.default_rng(1)
+    return np.stack([shape @ random_rotation(d, rng).T + rng.standard_normal(d) for _ in range(4)]), shape
+
+
+def assert_obeys_the_laws(family, d):
+    """Q 1 = 0, affine functions cost nothing, Q is positive semidefinite, and the warp attains the cost."""
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 40)
+    cloud = Observations.from_array(scene(d=d, hidden=0.0)[0], weights).clouds[0]
+    reduced = reduce(family, cloud)
+    Q = reduced.cost_matrix()
+    # rounding is amplified by the ratio of the kernel matrix, with entries up to 1, to the smoothing
+    rounding = 100 * EPS * weights.max() * (1 + len(weights) / family.smoothing)
+    assert_allclose(Q.sum(axis=1), 0, rtol=0, atol=rounding)
+    assert_allclose(Q @ cloud.points, 0, rtol=0, atol=rounding * np.linalg.norm(cloud.points))
+    assert np.linalg.eigvalsh(Q)[0] >= -rounding
+    targets = np.sin(cloud.points)
+    warp = reduced.fit_all([targets])[0]
+    residuals = np.sum(weights[:, None] * (targets - warp(cloud.points)) ** 2)
+    assert_allclose(residuals + family.smoothing * warp.energy, np.vdot(targets, Q @ targets), rtol=1e-9)
+
+
+def assert_exact_map_of_rigid_copies(estimator, d):
+    copies, shape = rigid_copies(d)
+    fitted = estimator.fit(copies)
+    distances = np.linalg.norm(shape[:, None] - shape, axis=2)
+    found = np.linalg.norm(fitted.map_[:, None] - fitted.map_, axis=2)
+    assert_allclose(found, distances, rtol=0, atol=1e-7)
+    for warp, cloud in zip(fitted.warps_, copies, strict=True):
+        assert_allclose(warp(cloud), fitted.map_, rtol=0, atol=1e-7)
+
+
+def test_the_new_kernel_is_positive_definite_and_has_the_stated_derivative(kernel, dimension):
+    rng = np.random.default_rng(0)
+    points, weights = rng.standard_normal((30, dimension)), rng.standard_normal((30, 1))
+    assert np.linalg.eigvalsh(gram(kernel, points, points, 0.5))[0] > 0
+    x, step = rng.standard_normal((5, dimension)), EPS ** (1 / 3)
+    gradient = gram_gradient(kernel, x, points, 0.5, weights)
+    for j in range(dimension):
+        ahead, behind = x + step * np.eye(dimension)[j], x - step * np.eye(dimension)[j]
+        change = (gram(kernel, ahead, points, 0.5) - gram(kernel, behind, points, 0.5)) @ weights
+        # derivatives of third order are at most about 1 / sigma^3
+        tolerance = np.abs(weights).sum() * (10 * EPS / step + 10 * step**2 / 0.5**3)
+        assert_allclose(gradient[:, :, j], change / (2 * step), rtol=0, atol=tolerance)
+
+
+def test_the_new_kernel_is_found_by_its_name_and_gives_the_same_map_as_its_function(kernel):
+    points = scene()[0]
+    assert as_kernel("inverse-multiquadric") is kernel
+    by_name = KernelGPA(kernel="inverse-multiquadric").fit(points).map_
+    assert np.array_equal(KernelGPA(kernel=kernel).fit(points).map_, by_name)
+    by_function = KernelGPA(kernel=lambda r: 1 / np.sqrt(1 + r**2)).fit(points).map_
+    assert_allclose(by_function, by_name, rtol=0, atol=1e-9)
+
+
+def test_warps_of_the_new_kernel_obey_the_laws(kernel, dimension):
+    assert_obeys_the_laws(KernelFamily(kernel, 0.5, 0.1), dimension)
+    assert_obeys_the_laws(KernelFamily(kernel, 0.5, 0.1, inducing=15), dimension)
+
+
+def test_the_new_kernel_gives_an_exact_map_of_rigid_copies(kernel, dimension):
+    assert_exact_map_of_rigid_copies(KernelGPA(kernel="inverse-multiquadric"), dimension)
+
+
+def test_the_new_family_obeys_the_laws(family, dimension):
+    assert_obeys_the_laws(family, dimension)
+
+
+@pytest.mark.parametrize("modes", ["auto", "paper"])
+def test_the_new_estimator_gives_an_exact_map_of_rigid_copies(estimator, modes, dimension):
+    assert_exact_map_of_rigid_copies(estimator.set_params(modes=modes), dimension)
+
+
+def test_the_new_estimator_fits_and_predicts_partly_seen_clouds(estimator):
+    points, _ = scene(bend=0.1, noise=0.01)
+    fitted = clone(estimator).fit(points)
+    assert fitted.map_.shape == points.shape[1:]
+    assert np.isfinite(fitted.map_).all()
+    assert np.isfinite(fitted.transform(points[0][~np.isnan(points[0, :, 0])], cloud=0)).all()
+    assert np.isfinite(fitted.reduced_cloud(0).variance(fitted.map_)).all()
