@@ -47,16 +47,16 @@ def convert(
 
         kernelgpa convert skulls.tps -o skulls --to .mrk.json
     """
-    reading = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
-    contents = [read(path, reading) for path in files]
-    for path, one in zip(files, contents, strict=True):
+    read_options = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
+    landmark_files = [read(path, read_options) for path in files]
+    for path, one in zip(files, landmark_files, strict=True):
         for note in one.notes:
             print_message(f"note: {path}: {note}")
     if to is None:
         require_writable_file(output)
-        rendered = {output: _rendered(output, _joined(contents))}
+        rendered = {output: _rendered(output, _joined(landmark_files))}
     else:
-        targets = _one_file_per_cloud(contents, output, to if to.startswith(".") else f".{to}")
+        targets = _one_file_per_cloud(landmark_files, output, to if to.startswith(".") else f".{to}")
         rendered = {target: _rendered(target, one) for target, one in targets.items()}
         output.mkdir(parents=True, exist_ok=True)
     for target, data in rendered.items():  # all were rendered before the first is written
@@ -64,20 +64,20 @@ def convert(
         typer.echo(str(target))
 
 
-def _one_file_per_cloud(contents: list[LandmarkFile], folder: Path, suffix: str) -> dict[Path, LandmarkFile]:
+def _one_file_per_cloud(landmark_files: list[LandmarkFile], folder: Path, suffix: str) -> dict[Path, LandmarkFile]:
     if suffix not in FORMATS:
         raise InvalidSetting(f"--to is {suffix!r}; expected one of {', '.join(FORMATS)}")
     targets: dict[Path, LandmarkFile] = {}
-    for one in contents:
-        for specimen in one.clouds:
-            target = folder / f"{file_name(specimen.name)}{suffix}"
+    for one in landmark_files:
+        for cloud in one.clouds:
+            target = folder / f"{file_name(cloud.name)}{suffix}"
             if target.exists() or target in targets:
                 raise FormatError(
                     target, None, "it exists already", "give an empty folder, and each cloud a name of its own"
                 )
-            targets[target] = replace(one, clouds=(specimen,))
-            if file_name(specimen.name) != specimen.name:
-                print_message(f"note: {specimen.name!r} is written to {target.name}")
+            targets[target] = replace(one, clouds=(cloud,))
+            if file_name(cloud.name) != cloud.name:
+                print_message(f"note: {cloud.name!r} is written to {target.name}")
     return targets
 
 
@@ -87,33 +87,33 @@ def file_name(name: str) -> str:
     return safe.encode()[:LONGEST_NAME].decode(errors="ignore") or "cloud"
 
 
-def _rendered(path: Path, contents: LandmarkFile) -> bytes:
+def _rendered(path: Path, landmark_file: LandmarkFile) -> bytes:
     suffix = suffix_of(path)
-    held, losses = drop_unsupported(contents, suffix)
+    held, losses = drop_unsupported(landmark_file, suffix)
     data = FORMATS[suffix].render(held)
     for loss in losses:
         print_message(f"note: {path}: {loss}")
     return data
 
 
-def _joined(contents: list[LandmarkFile]) -> LandmarkFile:
+def _joined(landmark_files: list[LandmarkFile]) -> LandmarkFile:
     """The clouds of several files in one, with their labels unchanged."""
-    first = contents[0]
-    if len(contents) == 1:
+    first = landmark_files[0]
+    if len(landmark_files) == 1:
         return first
-    units = {one.unit for one in contents if one.unit}
+    units = {one.unit for one in landmark_files if one.unit}
     if len(units) > 1:
         raise InvalidObservations(
             f"the files are in different units, {', '.join(sorted(units))}; convert them to one unit first"
         )
-    if len({one.frame for one in contents}) > 1:
+    if len({one.frame for one in landmark_files}) > 1:
         print_message("note: some files do not state their frame and are assumed to be LPS like the others")
-    if any(one.faces is not None for one in contents):
+    if any(one.faces is not None for one in landmark_files):
         print_message("note: faces are omitted; one file per cloud (--to) keeps them")
     return LandmarkFile(
-        tuple(specimen for one in contents for specimen in one.clouds),
-        labelled=any(one.labelled for one in contents),
-        frame=next((one.frame for one in contents if one.frame), None),
+        tuple(cloud for one in landmark_files for cloud in one.clouds),
+        labelled=any(one.labelled for one in landmark_files),
+        frame=next((one.frame for one in landmark_files if one.frame), None),
         unit=next(iter(units), None),
     )
 
@@ -139,22 +139,22 @@ class FileDescription:
     notes: list[str]
 
     @classmethod
-    def of(cls, path: Path, contents: LandmarkFile) -> FileDescription:
-        first = contents.clouds[0]
-        sizes = [len(one.points) for one in contents.clouds]
+    def of(cls, path: Path, landmark_file: LandmarkFile) -> FileDescription:
+        first = landmark_file.clouds[0]
+        sizes = [len(one.points) for one in landmark_file.clouds]
         return cls(
             file=str(path),
             format=FORMATS[suffix_of(path)].holds.name,
-            clouds=len(contents.clouds),
+            clouds=len(landmark_file.clouds),
             landmarks=(min(sizes), max(sizes)),
             dimension=first.points.shape[1],
-            unseen=sum(int(np.isnan(one.points).any(axis=1).sum()) for one in contents.clouds),
-            labelled=contents.labelled,
+            unseen=sum(int(np.isnan(one.points).any(axis=1).sum()) for one in landmark_file.clouds),
+            labelled=landmark_file.labelled,
             first_labels=list(first.labels[:3]),
-            frame=contents.frame,
-            unit=contents.unit,
-            faces=0 if contents.faces is None else len(contents.faces),
-            notes=list(contents.notes),
+            frame=landmark_file.frame,
+            unit=landmark_file.unit,
+            faces=0 if landmark_file.faces is None else len(landmark_file.faces),
+            notes=list(landmark_file.notes),
         )
 
     def __str__(self) -> str:
@@ -190,10 +190,10 @@ def info(
 
         kernelgpa info scans.csv --json
     """
-    reading = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
-    contents = [(path, read(path, reading)) for path in files]
-    descriptions = [FileDescription.of(path, one) for path, one in contents]
-    matching, text = _matching([(str(path), one) for path, one in contents])
+    read_options = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
+    landmark_files = [(path, read(path, read_options)) for path in files]
+    descriptions = [FileDescription.of(path, one) for path, one in landmark_files]
+    matching, text = _matching([(str(path), one) for path, one in landmark_files])
     if as_json:
         print_json({"files": [asdict(one) for one in descriptions], "matching": matching})
         return
@@ -204,10 +204,10 @@ def info(
     typer.echo(printable(f"all files: {text}"))
 
 
-def _matching(contents: list[tuple[str, LandmarkFile]]) -> tuple[dict[str, Any], str]:
+def _matching(landmark_files: list[tuple[str, LandmarkFile]]) -> tuple[dict[str, Any], str]:
     """How the landmarks would be matched, for programs and for people."""
     try:
-        matched = match_clouds(contents)
+        matched = match_clouds(landmark_files)
     except InvalidObservations as error:
         return {"problem": str(error)}, str(error)
     clouds, landmarks = len(matched.names), len(matched.landmarks)

@@ -82,7 +82,7 @@ def register(
 
 
 def _register(settings: RunSettings, output: Path, warnings: list[str]) -> Summary:
-    matched = read_clouds(settings.files, settings.reading)
+    matched = read_clouds(settings.files, settings.read_options)
     print_matching(matched)
     unit = settings.unit or matched.unit
     if matched.unit and unit != matched.unit:

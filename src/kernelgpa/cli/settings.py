@@ -101,7 +101,7 @@ class RunSettings:
     """Everything that a registration needs."""
 
     files: list[str]
-    reading: ReadOptions
+    read_options: ReadOptions
     method: MethodSettings
     unit: str | None
     title: str | None
@@ -109,20 +109,20 @@ class RunSettings:
     def resolved(self, gpa: GPA, unit: str | None) -> dict[str, Any]:
         """The settings file that runs the same registration again."""
         sections = {
-            "input": input_section(self.files, self.reading),
+            "input": input_section(self.files, self.read_options),
             "method": {"name": self.method.name, **gpa.get_params(deep=False)},
             "output": {"unit": unit, "title": self.title},
         }
         return {name: _given(section) for name, section in sections.items()}
 
 
-def input_section(files: Sequence[str | Path], reading: ReadOptions) -> dict[str, Any]:
+def input_section(files: Sequence[str | Path], read_options: ReadOptions) -> dict[str, Any]:
     """The section [input], with absolute paths so that it can be used in any folder."""
     section = {
         "files": [str(Path(one).resolve()) for one in files],
-        "missing": reading.missing,
-        "negative_is_missing": reading.negative_is_missing or None,
-        "curves": reading.curves or None,
+        "missing": read_options.missing,
+        "negative_is_missing": read_options.negative_is_missing or None,
+        "curves": read_options.curves or None,
     }
     return _given(section)
 

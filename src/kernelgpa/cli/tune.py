@@ -63,15 +63,15 @@ def tune(
     grid = _grid(method.value, {"bandwidth": bandwidth, "smoothing": smoothing, "kernel": kernel})
     if output is not None:
         require_writable_file(output)  # before the work
-    reading = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
-    matched = read_clouds(files, reading)
+    read_options = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
+    matched = read_clouds(files, read_options)
     print_matching(matched)
     with printed_warnings():
         estimator = MethodSettings(method.value).estimator()
         tuning = selection.tune(matched.observations, estimator, grid, folds=folds, rounds=rounds, n_jobs=n_jobs)
     if output is not None:
         section = {"name": method.value, **tuning.best_trial.settings}
-        write_bytes(output, tomli_w.dumps({"input": input_section(files, reading), "method": section}).encode())
+        write_bytes(output, tomli_w.dumps({"input": input_section(files, read_options), "method": section}).encode())
         print_message(f"settings: {output}")
     if as_json:
         print_json({"best": tuning.best_trial.settings, "trials": [_trial_record(one) for one in tuning.trials]})

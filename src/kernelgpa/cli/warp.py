@@ -64,42 +64,42 @@ def warp(
     require_writable_file(target)
     gpa, metadata = load_with_metadata(result)
     name = cloud_of(gpa, cloud)
-    contents = read(mesh)
-    specimen = specimen_of(contents, str(name), mesh)
-    for note in _differences(contents, metadata):
+    landmark_file = read(mesh)
+    original = cloud_in(landmark_file, str(name), mesh)
+    for note in _differences(landmark_file, metadata):
         print_message(f"note: {note}")
     with printed_warnings():
-        points = (gpa.inverse_transform if inverse else gpa.transform)(specimen.points, name)
-    warped = replace(specimen, name=str(name) if inverse else specimen.name, points=points)
-    held, losses = drop_unsupported(replace(contents, clouds=(warped,)), suffix_of(target))
-    for note in (*contents.notes, *losses):
+        points = (gpa.inverse_transform if inverse else gpa.transform)(original.points, name)
+    warped = replace(original, name=str(name) if inverse else original.name, points=points)
+    held, losses = drop_unsupported(replace(landmark_file, clouds=(warped,)), suffix_of(target))
+    for note in (*landmark_file.notes, *losses):
         print_message(f"note: {note}")
     write(target, held)
     typer.echo(str(target))
 
 
-def specimen_of(contents: LandmarkFile, name: str, path: Path) -> LabelledCloud:
+def cloud_in(landmark_file: LandmarkFile, name: str, path: Path) -> LabelledCloud:
     """The only cloud of a file, or the one that has the name."""
-    if len(contents.clouds) == 1:
-        return contents.clouds[0]
-    for one in contents.clouds:
+    if len(landmark_file.clouds) == 1:
+        return landmark_file.clouds[0]
+    for one in landmark_file.clouds:
         if one.name == name:
             return one
-    found = ", ".join(one.name for one in contents.clouds[:5])
+    found = ", ".join(one.name for one in landmark_file.clouds[:5])
     raise FormatError(
         path,
         None,
-        f"it holds {len(contents.clouds)} clouds ({found}, ...), none of them {name!r}",
+        f"it holds {len(landmark_file.clouds)} clouds ({found}, ...), none of them {name!r}",
         "give a file with one cloud, or with that one",
     )
 
 
-def _differences(contents: LandmarkFile, metadata: Metadata) -> list[str]:
+def _differences(landmark_file: LandmarkFile, metadata: Metadata) -> list[str]:
     """Where the frame or unit of a file differs from that of the result."""
     notes = []
     for what, own, expected in (
-        ("frame", contents.frame, metadata.frame),
-        ("unit", contents.unit, metadata.unit),
+        ("frame", landmark_file.frame, metadata.frame),
+        ("unit", landmark_file.unit, metadata.unit),
     ):
         if expected and own != expected:
             found = f"is in {own}" if own else f"does not state its {what}"
@@ -225,13 +225,13 @@ def _in_cloud_order(gpa: GPA, names: list[str], points: Array) -> Array:  # (n, 
 
 def _true_map(gpa: GPA, path: Path) -> Array:  # (m, d)
     """The true positions of the landmarks; NaN for those that the file does not name."""
-    specimen = read(path).clouds[0]
-    rows = {label: i for i, label in enumerate(specimen.labels)}
+    truth = read(path).clouds[0]
+    rows = {label: i for i, label in enumerate(truth.labels)}
     found = [(j, rows[str(name)]) for j, name in enumerate(gpa.observations_.landmarks) if str(name) in rows]
     if len(found) <= gpa.observations_.dimension:
         raise InvalidObservations(
             f"{path}: {len(found)} of its labels are landmarks of the result; label the landmarks as in the result"
         )
     positions = np.full_like(gpa.map_, np.nan)
-    positions[[j for j, _ in found]] = specimen.points[[i for _, i in found]]
+    positions[[j for j, _ in found]] = truth.points[[i for _, i in found]]
     return positions

@@ -129,7 +129,7 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
     gpa = assessment.gpa
     settings = metadata.settings or {"method": {"name": METHODS[type(gpa)], **_given(gpa.get_params(deep=False))}}
     shown = replace(metadata, settings=settings)
-    landmarks = _map_contents(gpa, metadata)
+    landmarks = _map_file(gpa, metadata)
     files = {
         "map.csv": FORMATS[".csv"].render(landmarks),
         "poses.tum": tum(gpa.rotations_, gpa.translations_).encode(),
@@ -140,7 +140,7 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
         "report.html": render(assessment, shown).encode(),
     }
     if gpa.observations_.dimension == 3:
-        files["map.ply"] = FORMATS[".ply"].render(_mesh_contents(landmarks, metadata))
+        files["map.ply"] = FORMATS[".ply"].render(_mesh_file(landmarks, metadata))
     return files
 
 
@@ -150,7 +150,7 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def _map_contents(gpa: GPA, metadata: Metadata) -> LandmarkFile:
+def _map_file(gpa: GPA, metadata: Metadata) -> LandmarkFile:
     labels = tuple(str(name) for name in gpa.observations_.landmarks)
     labels = labels if len(set(labels)) == len(labels) and all(labels) else numbered_labels(len(labels))
     return LandmarkFile(
@@ -158,7 +158,7 @@ def _map_contents(gpa: GPA, metadata: Metadata) -> LandmarkFile:
     )
 
 
-def _mesh_contents(landmarks: LandmarkFile, metadata: Metadata) -> LandmarkFile:
+def _mesh_file(landmarks: LandmarkFile, metadata: Metadata) -> LandmarkFile:
     """The map as a mesh, without landmarks that have no position and without the faces that need them."""
     points = landmarks.clouds[0].points
     known = finite_rows(points)
