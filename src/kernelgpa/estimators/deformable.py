@@ -65,15 +65,17 @@ class DeformableGPA(GPA):
             solve = self._solve(problem, prepared, weighting.current)
         warn_if_not_converged(solve.solution.gauge)
         self._store(self._registration(problem, prepared.family, solve))
-        core = solve.observations.at(problem.part)
-        return DeformableFolds(core, [solve.clouds[t] for t in problem.part], solve.cost, self._map_of_fold)
+        participants = solve.observations.at(problem.participating)
+        return DeformableFolds(
+            participants, [solve.clouds[t] for t in problem.participating], solve.cost, self._map_of_fold
+        )
 
     def _solve(self, problem: Problem, prepared: PreparedClouds, weighting: Weighting) -> Solve:
         """Reduce the clouds with the given weights, sum their costs, take the bottom eigenpairs, fix the gauge."""
         observations = weighting.observations
         clouds = self._reduce(prepared, observations)
-        cost = total_cost([clouds[t] for t in problem.part], len(observations.landmarks), self.limits)
-        stacked = observations.at(problem.part).stacked
+        cost = total_cost([clouds[t] for t in problem.participating], len(observations.landmarks), self.limits)
+        stacked = observations.at(problem.participating).stacked
         solution = self.solve(stacked, cost, weighting.rotations, weighting.gamma)
         return Solve(observations, clouds, cost, solution)
 
@@ -145,7 +147,7 @@ class DeformableGPA(GPA):
     def _registration(self, problem: Problem, family: Family, solve: Solve) -> Registration:
         solution, gauge = solve.solution, solve.solution.gauge
         # solves with a known gamma do without the spectrum
-        spectrum = solution.spectrum or self._spectrum(solve.observations.at(problem.part).stacked, solve.cost)
+        spectrum = solution.spectrum or self._spectrum(solve.observations.at(problem.participating).stacked, solve.cost)
         warps = [cloud.fit_all([gauge.map[cloud.seen]])[0] for cloud in solve.clouds]
         rotations, translations = all_poses(problem, gauge)
         return Registration(
@@ -198,7 +200,7 @@ class DeformableGPA(GPA):
         if smaller is None:
             raise TooLarge(f"this fit would take {needed}; use fewer landmarks or clouds, or fewer features per cloud")
         instead = _memory_forecast(smaller, problem)
-        count = smaller.features(problem.core.dimension)
+        count = smaller.features(problem.participants.dimension)
         if not instead.fits:
             raise TooLarge(
                 f"exact warps would take {needed}; those at {count} inducing points {instead}; use fewer "
@@ -209,8 +211,8 @@ class DeformableGPA(GPA):
 
 
 def _memory_forecast(family: Family, problem: Problem) -> Forecast:
-    core = problem.core
-    n, m = len(core.clouds), len(core.landmarks)
-    share = sum(len(cloud.seen) for cloud in core.clouds) / (n * m)
-    neighbours = family.neighbours(max(core.clouds, key=lambda cloud: len(cloud.seen)))
-    return forecast(n, m, core.dimension, family.features(core.dimension), share, neighbours)
+    participants = problem.participants
+    n, m = len(participants.clouds), len(participants.landmarks)
+    share = sum(len(cloud.seen) for cloud in participants.clouds) / (n * m)
+    neighbours = family.neighbours(max(participants.clouds, key=lambda cloud: len(cloud.seen)))
+    return forecast(n, m, participants.dimension, family.features(participants.dimension), share, neighbours)

@@ -272,7 +272,7 @@ def _sum_of_batch(estimator: DeformableGPA, problem: Problem, first: int, batch:
     """The sum over the participating clouds of a batch."""
     with one_blas_thread():
         reduced = _reduced(estimator, problem, first, batch)
-        part = [one for t, one in enumerate(reduced, start=first) if t in set(problem.part.tolist())]
+        part = [one for t, one in enumerate(reduced, start=first) if t in set(problem.participating.tolist())]
         return total_cost(part, len(problem.landmarks)).dense_matrix()
 
 
@@ -284,7 +284,7 @@ def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> Recorde
     def solve() -> Solution:
         if estimator.modes == "paper" and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
-        return estimator.solve(problem.core.stacked, DenseCost(total), problem.initial.gauge.rotations)
+        return estimator.solve(problem.participants.stacked, DenseCost(total), problem.initial.gauge.rotations)
 
     with one_blas_thread():
         return _recorded(solve)

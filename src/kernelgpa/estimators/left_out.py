@@ -45,7 +45,7 @@ class FoldSolver(Protocol):
     """A solved problem that can be solved again without each of some folds of landmarks."""
 
     @property
-    def core(self) -> Observations: ...  # the participating clouds, with the weights of the solve
+    def participants(self) -> Observations: ...  # the participating clouds, with the weights of the solve
     def predict(self, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]: ...
 
 
@@ -53,15 +53,15 @@ class FoldSolver(Protocol):
 class DeformableFolds:
     """One factorisation of each cloud serves all folds."""
 
-    core: Observations
+    participants: Observations
     clouds: Sequence[ReducedCloud]
     cost: CostOperator  # their sum
     solve_map: SolveMap
 
     def predict(self, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
         """In groups of folds that fit into memory together."""
-        tested = np.bincount(np.concatenate(folds), minlength=len(self.core.landmarks))  # (m,) how often
-        numbers = sum(int(tested[cloud.seen].sum()) * len(cloud.seen) for cloud in self.core.clouds)
+        tested = np.bincount(np.concatenate(folds), minlength=len(self.participants.landmarks))  # (m,) how often
+        numbers = sum(int(tested[cloud.seen].sum()) * len(cloud.seen) for cloud in self.participants.clouds)
         size = max(1, int(MOST_NUMBERS * len(folds) / max(1, numbers)))
         groups = [folds[first : first + size] for first in range(0, len(folds), size)]
         progress = with_progress(groups, "groups of folds", len(groups))
@@ -74,23 +74,23 @@ class DeformableFolds:
         maps = with_progress(done, "folds", len(folds))
         n = len(self.clouds)
         predictions = [Prediction.unknown(one, n, len(fold)) for one, fold in zip(maps, folds, strict=True)]
-        for t, cloud in enumerate(self.core.clouds):
+        for t, cloud in enumerate(self.participants.clouds):
             _enter_predictions(t, cloud, self.clouds[t], lost[t], folds, predictions)
         return predictions
 
     def _lost(self, folds: Sequence[IndexArray]) -> list[list[LeftOut | None]]:
         """For every cloud, what it loses in every fold."""
-        out = np.zeros((len(folds), len(self.core.landmarks)), dtype=bool)
+        out = np.zeros((len(folds), len(self.participants.landmarks)), dtype=bool)
         for f, fold in enumerate(folds):
             out[f, fold] = True
         return [[_left_out_of(cloud, fold) for fold in out] for cloud in self.clouds]
 
     def _map_without(self, lost: Sequence[LeftOut | None], fold: IndexArray) -> Array:  # (m, d)
-        m, d = len(self.core.landmarks), self.core.dimension
+        m, d = len(self.participants.landmarks), self.participants.dimension
         kept = np.delete(np.arange(m), fold)
         cost = self.cost.without(Removal(kept, self.clouds, lost))
         whole = np.full((m, d), np.nan)
-        whole[kept] = self.solve_map(self.core.stacked.only(kept), cost)
+        whole[kept] = self.solve_map(self.participants.stacked.only(kept), cost)
         return whole
 
 

@@ -28,7 +28,7 @@ class Problem:
     observations: Observations
     landmarks: IndexArray  # those that two or more participating clouds saw
     restricted: Observations  # all clouds on those landmarks
-    part: IndexArray  # the participating clouds
+    participating: IndexArray  # indices of the clouds that the map is solved from
     initial: InitialEstimate
 
     @property
@@ -37,19 +37,19 @@ class Problem:
         return len(self.observations.clouds), len(self.observations.landmarks)
 
     @property
-    def core(self) -> Observations:
+    def participants(self) -> Observations:
         """The participating clouds on the shared landmarks."""
-        return self.restricted.at(self.part)
+        return self.restricted.at(self.participating)
 
     @property
     def counts(self) -> IndexArray:  # (m,)
         """The number of participating clouds that see each landmark."""
-        return self.observations.at(self.part).counts
+        return self.observations.at(self.participating).counts
 
     @property
     def mirrored(self) -> IndexArray:
         """The clouds that do not participate, because they are mirror images."""
-        return np.setdiff1d(np.arange(len(self.observations.clouds)), self.part)
+        return np.setdiff1d(np.arange(len(self.observations.clouds)), self.participating)
 
     @property
     def unit_sizes(self) -> Array:  # (n,)
@@ -67,28 +67,28 @@ class Problem:
         if len(spectrum.values) <= spectrum.dimension:
             return False
         separation = spectrum.values[spectrum.dimension]
-        return spectrum.gap < WEAK_GAP and bool(separation < CHEAP_SEPARATION * self.core.counts.mean())
+        return spectrum.gap < WEAK_GAP and bool(separation < CHEAP_SEPARATION * self.participants.counts.mean())
 
 
-def problem_of(observations: Observations, part: IndexArray) -> Problem:
+def problem_of(observations: Observations, participating: IndexArray) -> Problem:
     """The problem of given participating clouds, which must be connected."""
-    if len(part) < 2:
+    if len(participating) < 2:
         raise InvalidObservations(
             "only one cloud remains after mirror images are left out; check the handedness of the data"
         )
-    landmarks = np.flatnonzero(observations.at(part).counts >= 2)
+    landmarks = np.flatnonzero(observations.at(participating).counts >= 2)
     restricted = observations.select(landmarks)
-    _require_points(restricted, part)
-    core = restricted.at(part)
-    require_connected(core)
-    return Problem(observations, landmarks, restricted, part, initial_estimate(core))
+    _require_points(restricted, participating)
+    participants = restricted.at(participating)
+    require_connected(participants)
+    return Problem(observations, landmarks, restricted, participating, initial_estimate(participants))
 
 
-def _require_points(restricted: Observations, part: IndexArray) -> None:
+def _require_points(restricted: Observations, participating: IndexArray) -> None:
     """Every cloud must share enough landmarks, which do not all coincide, with the participating clouds."""
     needed = restricted.dimension + 1
     for t, cloud in enumerate(restricted.clouds):
-        if len(cloud.seen) < needed and t not in part:
+        if len(cloud.seen) < needed and t not in participating:
             raise DegenerateCloud(
                 f"cloud {cloud.name!r} fits the others as a mirror image only, and shares {len(cloud.seen)} landmarks "
                 f"with a map without it; at least {needed} are needed to register it. Negate one of its coordinates if "

@@ -103,7 +103,7 @@ def whole_map(problem: Problem, gauge: Gauge, warps: Sequence[Warp]) -> Array:  
     positions = np.full((len(observations.landmarks), observations.dimension), np.nan)
     positions[problem.landmarks] = gauge.map
     seen_once = problem.counts == 1
-    for t in problem.part if seen_once.any() else ():
+    for t in problem.participating if seen_once.any() else ():
         cloud = observations.clouds[t]
         once = seen_once[cloud.seen]
         positions[cloud.seen[once]] = warps[t](cloud.points[once])
@@ -114,7 +114,7 @@ def all_poses(problem: Problem, gauge: Gauge) -> tuple[Array, Array]:  # (n, d, 
     """Poses of all clouds; those left out of the map are registered to it."""
     n, d = len(problem.observations.clouds), problem.observations.dimension
     rotations, translations = np.empty((n, d, d)), np.empty((n, d))
-    rotations[problem.part], translations[problem.part] = gauge.rotations, gauge.translations
+    rotations[problem.participating], translations[problem.participating] = gauge.rotations, gauge.translations
     for t in problem.mirrored:
         cloud = problem.restricted.clouds[t]
         rotations[t], translations[t] = pose_onto(cloud, gauge.map[cloud.seen])

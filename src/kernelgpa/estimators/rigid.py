@@ -76,10 +76,10 @@ class RigidGPA(GPA):
         return bool(self.scaling)
 
     def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> RigidFolds:
-        solution = self.solve(problem.core, problem.initial.gauge.rotations)
+        solution = self.solve(problem.participants, problem.initial.gauge.rotations)
         factors = problem.unit_sizes
         if solution.size_factors is not None:
-            factors[problem.part] = solution.size_factors
+            factors[problem.participating] = solution.size_factors
         rotations, translations = all_poses(problem, solution.gauge)
         warps = _motions(problem.observations, factors, rotations, translations)
         registration = Registration(
@@ -97,13 +97,13 @@ class RigidGPA(GPA):
         )
         warn_if_not_converged(solution.gauge)
         self._store(registration)
-        return RigidFolds(self, problem.core, solution.gauge.rotations)
+        return RigidFolds(self, problem.participants, solution.gauge.rotations)
 
-    def solve(self, core: Observations, rotations: Array) -> Solution:
+    def solve(self, participants: Observations, rotations: Array) -> Solution:
         """The rigid map of connected clouds of the same handedness, from initial rotations (n, d, d)."""
         if not self.scaling:
-            return Solution(rigid_registration(core, rotations))
-        gauge, factors = similarity_registration(core, rotations)
+            return Solution(rigid_registration(participants, rotations))
+        gauge, factors = similarity_registration(participants, rotations)
         return Solution(gauge, size_factors=factors)
 
     def family(self) -> AffineFamily:
@@ -120,7 +120,7 @@ class RigidFolds:
     """A rigid registration, repeated without each fold of landmarks."""
 
     estimator: RigidGPA
-    core: Observations
+    participants: Observations
     rotations: Array  # (n, d, d), initial
 
     def predict(self, folds: Sequence[IndexArray], n_jobs: int | None) -> list[Prediction]:
@@ -128,17 +128,17 @@ class RigidFolds:
         return list(Parallel(n_jobs=worker_count(n_jobs, len(folds)), prefer="threads")(tasks))
 
     def _without(self, fold: IndexArray) -> Prediction:
-        core = self.core
-        kept = np.delete(np.arange(len(core.landmarks)), fold)
-        rest = core.select(kept)
+        participants = self.participants
+        kept = np.delete(np.arange(len(participants.landmarks)), fold)
+        rest = participants.select(kept)
         solution = self.estimator.solve(rest, self.rotations)
         gauge, factors = solution.gauge, solution.size_factors
-        sizes = np.ones(len(core.clouds)) if factors is None else factors
-        whole = np.full((len(core.landmarks), core.dimension), np.nan)
+        sizes = np.ones(len(participants.clouds)) if factors is None else factors
+        whole = np.full((len(participants.landmarks), participants.dimension), np.nan)
         whole[kept] = gauge.map
-        prediction = Prediction.unknown(whole, len(core.clouds), len(fold))
+        prediction = Prediction.unknown(whole, len(participants.clouds), len(fold))
         for t, warp in enumerate(_motions(rest, sizes, gauge.rotations, gauge.translations)):
-            cloud = core.clouds[t]
+            cloud = participants.clouds[t]
             _, rows, columns = np.intersect1d(cloud.seen, fold, assume_unique=True, return_indices=True)
             prediction.points[t, columns] = warp(cloud.points[rows])
             prediction.jacobians[t, columns] = warp.sensor_jacobian(cloud.points[rows])

@@ -170,7 +170,7 @@ class Reweighting:
 
     def _renew(self, annealing: Annealing, clouds: Sequence[ReducedCloud], solution: Solution) -> None:
         gauge = solution.gauge
-        positions, posed = gauge.map, posed_observations(self._problem.core, gauge)
+        positions, posed = gauge.map, posed_observations(self._problem.participants, gauge)
         rigid = np.linalg.norm(posed - positions, axis=2)
         if not annealing.finished:
             positions = consensus(posed, max(2 * float(np.nanmedian(rigid)), self._rounding))

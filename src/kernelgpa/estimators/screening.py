@@ -106,7 +106,7 @@ def _runs(order: IndexArray, ascending: Array, tolerance: float) -> list[IndexAr
 
 def _size_messages(problem: Problem) -> list[str]:
     """Clouds that are probably given in another unit than the others."""
-    clouds, stacked, M = problem.core.clouds, problem.core.stacked, problem.initial.gauge.map
+    clouds, stacked, M = problem.participants.clouds, problem.participants.stacked, problem.initial.gauge.map
     means = (stacked.weights.T @ M) / stacked.total_weights[:, None]
     map_squares = stacked.weights.T @ np.sum(M**2, axis=1) - stacked.total_weights * np.sum(means**2, axis=1)
     own_squares = np.trace(stacked.moments, axis1=1, axis2=2)

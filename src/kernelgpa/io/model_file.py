@@ -69,7 +69,7 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
     }
     arrays: Arrays = {
         **clouds_to_arrays(observations.clouds, observations.dimension),
-        "part": gpa.problem_.part,
+        "part": gpa.problem_.participating,
         **gauge_arrays,
         **spectrum_arrays,
         **warps_to_arrays(gpa.warps_),

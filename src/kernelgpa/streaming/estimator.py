@@ -321,7 +321,7 @@ class StreamingGPA(StreamResults):
             self._put_outside(key, running.records[key].cloud)
             running.drop(key)
         running.update_participation()
-        estimated = dict(zip((keys[t] for t in problem.part), problem.initial.gauge.rotations, strict=True))
+        estimated = dict(zip((keys[t] for t in problem.participating), problem.initial.gauge.rotations, strict=True))
         return np.array([estimated[key] for key in running.participating])
 
     def _replace_map(self, solved: StreamMap) -> tuple[float, list[str]]:

@@ -145,14 +145,14 @@ def cross_validate_problem(
     squares, count = 0.0, 0
     for fold, result in zip(folds, solved.predict(folds, n_jobs), strict=True):
         left_out, kept = problem.landmarks[fold], np.delete(np.arange(len(problem.landmarks)), fold)
-        rows = np.ix_(problem.part, left_out)
+        rows = np.ix_(problem.participating, left_out)
         predictions[rows], jacobians[rows], variances[rows] = result.points, result.jacobians, result.variances
         to_full_map = _similarity(result.map[kept], estimator.map_[problem.landmarks[kept]])
         differences = to_full_map(result.points) - estimator.map_[left_out]
         squares += float(np.nansum(differences**2))
         count += int(np.sum(~np.isnan(differences[:, :, 0])))
     weights = np.zeros((n, m))
-    weights[np.ix_(problem.part, problem.landmarks)] = solved.core.weights
+    weights[np.ix_(problem.participating, problem.landmarks)] = solved.participants.weights
     return CrossValidation(predictions, jacobians, variances, weights, float(np.sqrt(squares / count)), estimator)
 
 

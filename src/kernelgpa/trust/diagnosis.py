@@ -207,7 +207,7 @@ def _relative_thickness(points: Array, cloud: Cloud) -> float:
 def _weakly_connected_groups(gpa: FittedRegistration) -> list[Finding]:
     if not gpa.problem_.weakly_connected:
         return []
-    core, spectrum = gpa.problem_.core, gpa.problem_.initial.spectrum
+    core, spectrum = gpa.problem_.participants, gpa.problem_.initial.spectrum
     first, second = ([core.names[t] for t in group] for group in weakest_cut(core))
     found = (
         f"{_named('cloud', first)} and {_named('cloud', second)} share landmarks that barely determine an affine map "

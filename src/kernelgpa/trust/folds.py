@@ -28,7 +28,7 @@ def landmark_folds(folds: Folds, problem: Problem) -> list[IndexArray]:
     tested = [fold for fold in rows if len(fold)]
     if not tested:
         raise InvalidSetting("folds contain no landmark that two clouds saw, so nothing is tested; use other folds")
-    _require_registrable(problem.core, tested)
+    _require_registrable(problem.participants, tested)
     return tested
 
 

@@ -147,7 +147,7 @@ def search_settings(
     progress: Progress | None = None,
 ) -> Tuning:
     """Try all settings of the searches, refine the best ones, and fit the best."""
-    rounding = SCORE_ROUNDING * float(np.median([cloud.frame.size for cloud in scoring.problem.core.clouds]))
+    rounding = SCORE_ROUNDING * float(np.median([cloud.frame.size for cloud in scoring.problem.participants.clouds]))
     tried: list[Candidate] = []
     trials: list[Trial] = []
     candidates = [Candidate(base, settings) for base, values in searches for settings in combinations(values)]

@@ -103,13 +103,13 @@ class Scoring:
     def _given_weights(self) -> Array:  # (n, m)
         problem = self.problem
         weights = np.zeros((len(problem.observations.clouds), len(problem.observations.landmarks)))
-        weights[np.ix_(problem.part, problem.landmarks)] = problem.core.weights
+        weights[np.ix_(problem.participating, problem.landmarks)] = problem.participants.weights
         return weights
 
     @cached_property
     def _longest_residual(self) -> float:
         """A multiple of the median distance of the clouds from the map after rigid motions."""
-        gauge, clouds = self.problem.initial.gauge, self.problem.core.clouds
+        gauge, clouds = self.problem.initial.gauge, self.problem.participants.clouds
         distances = [
             np.linalg.norm(cloud.points @ rotation.T + translation - gauge.map[cloud.seen], axis=1)
             for cloud, rotation, translation in zip(clouds, gauge.rotations, gauge.translations, strict=True)

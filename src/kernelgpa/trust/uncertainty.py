@@ -119,7 +119,7 @@ class Uncertainty:
         NaN for a landmark that fewer than two clouds of the solve saw.
         """
         fitted = self.validation.fitted
-        d, part = fitted.observations_.dimension, fitted.problem_.part
+        d, part = fitted.observations_.dimension, fitted.problem_.participating
         points, weights = fitted.observations_.points[part], fitted.weights_[part]
         posed = np.einsum("tij,tmj->tmi", fitted.rotations_[part], points) + fitted.translations_[part, None]
         differences = np.nan_to_num(posed - fitted.map_)
@@ -202,7 +202,7 @@ def _scores_per_cloud(validation: CrossValidation) -> list[tuple[Array, Array]]:
     expected = mean_of_others(validation.predictions, used)
     distances = np.linalg.norm(validation.predictions - expected, axis=2)
     scores = [(np.zeros(0), np.zeros(0))]
-    for t in fitted.problem_.part:
+    for t in fitted.problem_.participating:
         tested = np.isfinite(distances[t]) & np.isfinite(validation.variances[t])
         noise = noise_variance(fitted, t)
         if tested.any() and not np.isnan(noise):
