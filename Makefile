@@ -30,6 +30,8 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if command -v node > /dev/null; then node tests/lint_page.mjs; \
+	  else echo "node is not installed; the scripts of the report page were not checked"; fi
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py short

@@ -23,7 +23,7 @@ from kernelgpa import (
 )
 from kernelgpa.io.archive import pack_arrays, read_arrays
 from kernelgpa.io.model_file import from_arrays, from_bytes, to_bytes
-from kernelgpa.report.result_folder import About, summary
+from kernelgpa.report import Assessment, Metadata, summarise
 from kernelgpa.streaming import checkpoint
 
 MODELS = {
@@ -101,11 +101,11 @@ def use(gpa, about, everything=True):
     for cloud in gpa.observations_.names:
         assert gpa.transform(points, cloud).shape == (3, d)
         assert gpa.inverse_transform(gpa.transform(points, cloud), cloud).shape == (3, d)
-    gpa.diagnose()
     gpa.diagnose(points, gpa.observations_.names[0])
-    json.dumps(summary(gpa, About(title=about.get("title") or "x", unit=about.get("unit"), frame=about.get("frame"))))
+    assessment, metadata = Assessment.of(gpa), Metadata.from_stored(about)
+    summarise(assessment, metadata).to_json()
     if everything:
-        report.render(gpa, unit=about.get("unit"), notes=about.get("notes", ()))
+        report.render(assessment, metadata)
         to_bytes(gpa, about)
     gpa.suspicious_observations(3)
     gpa.suspicious_landmarks()

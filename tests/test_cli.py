@@ -1,4 +1,4 @@
-"""Every command, from the outside."""
+"""Every command, as a user runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from matplotlib.image import imread
 from numpy.testing import assert_allclose
 
 from kernelgpa import KernelGPA, RigidGPA, __version__, io, load
+from kernelgpa.cli import main
 from kernelgpa.cli.convert import file_name
+from kernelgpa.cli.messages import with_option_names
 from shared_data import SHARED
 from test_folder import FILES
 
@@ -38,13 +40,13 @@ def test_demo_leaves_a_table_a_report_and_a_picture(kernelgpa, tmp_path):
     assert imread(tmp_path / "demo" / "clouds.png").std() > 0.05  # something is drawn
 
 
-def test_a_folder_of_other_things_is_refused_before_any_work(kernelgpa, tmp_path):
+def test_a_folder_of_other_files_is_refused_before_any_work(kernelgpa, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     for command in (["demo"], ["register", "scans.csv"]):
         code, _, errors = kernelgpa(*command, "-o", "mine")
         assert code == 2
-        assert errors == "kernelgpa: mine holds other things than a result (thesis.txt); give a new folder\n"
+        assert errors == "kernelgpa: mine holds files that are not part of a result (thesis.txt); give a new folder\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -95,7 +97,7 @@ def test_options_reach_the_method_and_the_settings_run_again(scans, options, mod
     assert_allclose(load("again").map_, load("out").map_, rtol=0, atol=1e-12)
 
 
-def test_what_is_typed_goes_before_the_configuration(scans):
+def test_options_override_the_settings_file(scans):
     scans("register", "scans.csv", "-o", "out", "--bandwidth", "0.6")
     scans("register", "--config", "out/settings.toml", "-o", "again", "--smoothing", "3")
     assert repr(load("again")) == "KernelGPA(bandwidth=0.6, smoothing=3.0)"
@@ -109,22 +111,22 @@ def test_tuned_settings_are_resolved(scans, tmp_path):
     assert "Tuning" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_register_speaks_json(scans):
+def test_register_prints_json(scans):
     code, printed, _ = scans("register", "scans.csv", "-o", "out", "--json")
     assert code == 0
     assert json.loads(printed)["clouds"] == 6
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["register", "-o", "out"], "no file is given"),
         (["register", "nothing.csv", "-o", "out"], "nothing.csv: there is no such file"),
-        (["register", "scans.csv", "-o", "out", "--method", "rigid", "--kernel", "x"], "rigid warps have no kernel"),
-        (["register", "scans.csv", "-o", "out", "--bandwidth", "-1"], "bandwidth is -1.0"),
+        (["register", "scans.csv", "-o", "out", "--method", "rigid", "--kernel", "x"], "rigid has no setting kernel"),
+        (["register", "scans.csv", "-o", "out", "--bandwidth", "-1"], "--bandwidth is -1.0"),
         (["register", "scans.csv", "-o", "out", "--kernel", "cosine"], "kernel 'cosine' is unknown"),
         (["register", "scans.csv", "-o", "out", "--method", "rigid", "--tune"], "nothing to tune"),
-        (["register", "--config", "scans.csv", "-o", "out"], "it is no TOML"),
+        (["register", "--config", "scans.csv", "-o", "out"], "it is not valid TOML"),
         (["register", "scans.csv", "-o", "scans.csv"], "scans.csv is a file"),
         (["register", "scans.zip", "-o", "out"], "no known format"),
         (["warp", "nowhere", "scans.csv", "--cloud", "a"], "there is no such file"),
@@ -136,25 +138,25 @@ def test_register_speaks_json(scans):
         (["simulate", "-o", "x.csv", "--hidden", "2"], "hidden"),
     ],
 )  # fmt: skip
-def test_known_errors_are_one_line_and_exit_2(scans, tmp_path, arguments, said):
+def test_known_errors_are_one_line_and_exit_2(scans, tmp_path, arguments, message):
     before = sorted(tmp_path.iterdir())
     code, printed, errors = scans(*arguments)
     last = errors.strip().splitlines()[-1]
     assert code == 2
     assert last.startswith("kernelgpa: ")
-    assert said in last
+    assert message in last
     assert "Traceback" not in errors
     assert printed == ""
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_verbose_shows_where_an_error_came_from(scans):
+def test_verbose_prints_the_traceback(scans):
     code, _, errors = scans("register", "nothing.csv", "-o", "out", "--verbose")
     assert code == 2
     assert "Traceback" in errors
 
 
-def test_a_file_with_a_column_missing_says_which(scans, tmp_path):
+def test_the_error_for_a_missing_column_names_it(scans, tmp_path):
     rows = list(csv.reader((tmp_path / "scans.csv").read_text().splitlines()))
     (tmp_path / "lost.csv").write_text("\n".join(",".join(row[:1] + row[2:]) for row in rows))
     code, _, errors = scans("register", "lost.csv", "-o", "out")
@@ -163,7 +165,7 @@ def test_a_file_with_a_column_missing_says_which(scans, tmp_path):
     assert "landmark" in errors
 
 
-def test_warnings_become_words_and_notes_of_the_report(scans, tmp_path):
+def test_warnings_are_printed_once_and_are_notes_of_the_report(scans, tmp_path):
     contents = io.read("scans.csv")
     contents.clouds[2].points[:, 0] *= -1
     io.write("mirrored.csv", contents)
@@ -173,14 +175,15 @@ def test_warnings_become_words_and_notes_of_the_report(scans, tmp_path):
     assert any("mirror image" in note for note in json.loads((tmp_path / "out" / "summary.json").read_text())["notes"])
 
 
-def test_the_apes_as_they_stand(kernelgpa, tmp_path):
+def test_the_ape_skulls_are_registered_from_their_files(kernelgpa, tmp_path):
     apes = SHARED / "data" / "landmarks" / "apes"
     if not apes.exists():
         pytest.skip("the ape skulls are not beside this checkout")
     code, printed, words = kernelgpa("register", *sorted(apes.glob("*.mrk.json")), "-o", "out")
     assert code == 0
     assert (
-        "51 clouds, 41 landmarks in 3D, 100% seen; landmarks matched by the number at the end of their labels" in words
+        "51 clouds, 41 landmarks in 3D, 100% of all pairs of a cloud and a landmark seen; "
+        "landmarks matched by the number at the end of their labels" in words
     )
     assert "mm" in printed
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -228,7 +231,7 @@ def test_of_a_file_with_many_clouds_only_the_named_one_is_warped(scans):
     assert "none of them 'cloud3'" in errors
 
 
-def test_what_is_typed_is_not_tuned(scans):
+def test_options_that_are_given_are_not_tuned(scans):
     assert scans("register", "scans.csv", "-o", "out", "--tune", "--folds", "4", "--bandwidth", "0.33")[0] == 0
     assert load("out").bandwidth == 0.33
 
@@ -242,31 +245,31 @@ def test_a_unit_other_than_the_files_own_is_refused(scans, tmp_path):
     assert text != files[0].read_text()
     code, _, errors = scans("register", *files, "-o", "out", "--unit", "inch")
     assert code == 2
-    assert "the files are in 'mm'" in errors
+    assert "but the files are in 'mm'" in errors
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("[method]\nname = [1]", "name is"),
-        ("[method]\ntune = 'no'", "tune is 'no'; expected true or false"),
-        ("[input]\nmissing = true", "missing is"),
-        ("[input]\nnegative_is_missing = 'no'", "negative_is_missing is"),
-        ("[output]\nunit = 5", "unit is '5'; expected a text"),
-        ("[output]\nuni = 'mm'", "[output] has uni"),
-        ("a = " + "[" * 5000, "no TOML"),
-        ("[input]\nmissing = 1" + "0" * 5000, "no TOML"),
-        ("[input]\nmissing = 1" + "0" * 400, "missing is"),
+        ("[method]\nname = [1]", "[method] name is"),
+        ("[method]\ntune = 'no'", "[method] tune is 'no'; expected true or false"),
+        ("[input]\nmissing = true", "[input] missing is"),
+        ("[input]\nnegative_is_missing = 'no'", "[input] negative_is_missing is"),
+        ("[output]\nunit = 5", "[output] unit is '5'; expected a text"),
+        ("[output]\nuni = 'mm'", "[output] has unknown keys uni"),
+        ("a = " + "[" * 5000, "not valid TOML"),
+        ("[input]\nmissing = 1" + "0" * 5000, "not valid TOML"),
+        ("[input]\nmissing = 1" + "0" * 400, "[input] missing is"),
     ],
 )
-def test_a_configuration_is_checked(scans, tmp_path, text, said):
+def test_a_settings_file_is_checked(scans, tmp_path, text, message):
     (tmp_path / "s.toml").write_text(text)
     code, _, errors = scans("register", "scans.csv", "--config", "s.toml", "-o", "out")
     assert code == 2
-    assert said in errors
+    assert message in errors
 
 
-def test_tuned_settings_remember_how_files_were_read(scans, tmp_path):
+def test_tuned_settings_include_how_files_were_read(scans, tmp_path):
     contents = io.read("scans.csv")
     io.write("codes.tps", io.files.drop_unsupported(contents, ".tps")[0])
     options = ["--negative-is-missing", "--bandwidth", "0.5", "--smoothing", "0.1", "--rounds", "0", "--folds", "4"]
@@ -274,7 +277,7 @@ def test_tuned_settings_remember_how_files_were_read(scans, tmp_path):
     assert tomllib.loads((tmp_path / "s.toml").read_text())["input"]["negative_is_missing"] is True
 
 
-def test_names_do_not_steer_the_terminal(scans):
+def test_names_do_not_control_the_terminal(scans):
     contents = io.read("scans.csv")
     evil = tuple(io.LabelledCloud(f"\x1b]0;{one.name}\x07", one.points, one.labels) for one in contents.clouds)
     io.write("evil.csv", io.LandmarkFile(evil, labelled=True))
@@ -287,15 +290,15 @@ def test_names_do_not_steer_the_terminal(scans):
         assert "\x1b" not in printed + words
 
 
-def test_evaluate_measures_points_the_result_was_not_made_from(scans):
+def test_evaluate_measures_points_that_the_result_was_not_fitted_to(scans):
     scans("register", "scans.csv", "-o", "out", "--unit", "mm")
     code, printed, _ = scans("evaluate", "out", "surface.npz", "--truth", "truth.csv", "--json")
     assert code == 0
-    figures = json.loads(printed)
-    assert (figures["points"], figures["clouds"], figures["unit"]) == (2002, 6, "mm")
-    assert 0 < figures["disagreement"]["median"] < 5
-    assert figures["map_error"] < 10
-    assert "sensor error" in scans("evaluate", "out", "surface.npz")[1]
+    evaluation = json.loads(printed)
+    assert (evaluation["points"], evaluation["clouds"], evaluation["unit"]) == (2002, 6, "mm")
+    assert 0 < evaluation["disagreement"]["median"] < 5
+    assert evaluation["map_error"] < 10
+    assert "sensor-frame error" in scans("evaluate", "out", "surface.npz")[1]
     contents = io.read("surface.npz")
     io.write(
         "strange.csv", io.LandmarkFile((io.LabelledCloud("stranger", *vars_of(contents.clouds[0])),), labelled=True)
@@ -312,14 +315,14 @@ def vars_of(specimen):
 # -- tune, convert, info, simulate --
 
 
-def test_tuned_settings_are_for_register(scans):
+def test_register_uses_tuned_settings(scans):
     options = ["--bandwidth", "0.2,0.5", "--smoothing", "0.1", "--rounds", "0", "--folds", "4"]
     code, printed, _ = scans("tune", "scans.csv", *options, "-o", "settings.toml", "--json")
     assert code == 0
-    told = json.loads(printed)
-    assert len(told["trials"]) == 2
+    tuned = json.loads(printed)
+    assert len(tuned["trials"]) == 2
     assert scans("register", "--config", "settings.toml", "-o", "out")[0] == 0
-    assert load("out").bandwidth == told["best"]["bandwidth"]
+    assert load("out").bandwidth == tuned["best"]["bandwidth"]
     assert "2 settings tried" in scans("tune", "scans.csv", *options)[1]
 
 
@@ -337,7 +340,7 @@ def test_convert_writes_one_file_or_one_for_each_cloud(scans, tmp_path):
     assert "cannot hold landmark labels" in words
     code, _, errors = scans("convert", "scans.csv", "-o", "many", "--to", "mrk.json")
     assert code == 2
-    assert "there already" in errors
+    assert "exists already" in errors
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc/passwd", "a\0b", "..", "", "x" * 300, "con/../y"])
@@ -347,14 +350,14 @@ def test_names_of_clouds_stay_in_their_folder(name, tmp_path):
     made.write_text("x")
 
 
-def test_info_tells_what_files_hold(scans):
+def test_info_describes_files(scans):
     code, printed, _ = scans("info", "scans.csv", "truth.csv")
     assert code == 0
     assert "scans.csv: CSV, 6 clouds, 60 landmarks, 3D" in printed
-    assert "together:" in printed
-    told = json.loads(scans("info", "scans.csv", "--json")[1])
-    assert told["files"][0]["clouds"] == 6
-    assert told["together"]["matched_by"] == "labels"
+    assert "all files: 7 clouds, 60 landmarks matched by their labels" in printed
+    described = json.loads(scans("info", "scans.csv", "--json")[1])
+    assert described["files"][0]["clouds"] == 6
+    assert described["matching"]["matched_by"] == "labels"
 
 
 def test_wrong_matches_can_be_simulated(kernelgpa):
@@ -375,14 +378,15 @@ def test_interrupting_is_one_line_and_130(kernelgpa, monkeypatch):
     assert errors.splitlines()[-1] == "kernelgpa: interrupted; nothing was written"
 
 
-def test_memory_that_is_used_up_is_one_line_with_what_to_do(scans, monkeypatch):
+def test_too_little_memory_is_one_line_with_a_remedy(scans, monkeypatch):
     def exhausted(*_):
         raise MemoryError
 
     monkeypatch.setattr(KernelGPA, "fit", exhausted)
     code, _, errors = scans("register", "scans.csv", "-o", "out")
     assert code == 2
-    assert errors.splitlines()[-1] == ("kernelgpa: the memory is used up; use fewer landmarks or clouds, or --inducing")
+    expected = "kernelgpa: there is not enough memory; use fewer landmarks or clouds, or --inducing"
+    assert errors.splitlines()[-1] == expected
 
 
 # -- disks that are full or closed --
@@ -413,7 +417,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_result(scans, tmp_path, size
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc takes no folders")
-def test_a_place_that_cannot_be_written_is_one_line(scans):
+def test_a_folder_that_cannot_be_written_is_one_line(scans):
     code, printed, errors = scans("register", "scans.csv", "-o", "/proc/out")
     assert code == 2
     assert printed == ""
@@ -443,7 +447,7 @@ def test_the_folder_of_the_data_is_no_output(scans, monkeypatch, tmp_path):
         code, _, errors = scans("register", "scans.csv", "-o", output)
         assert (code, errors) == (
             2,
-            f"kernelgpa: {tmp_path} holds other things than a result (scans.csv); give a new folder\n",
+            f"kernelgpa: {tmp_path} holds files that are not part of a result (scans.csv); give a new folder\n",
         )
 
 
@@ -462,13 +466,13 @@ def test_the_folder_of_the_data_is_no_output(scans, monkeypatch, tmp_path):
 def test_a_file_that_cannot_be_written_is_refused_before_any_work(scans, tmp_path, arguments):
     (tmp_path / "folder.csv").mkdir()
     before = sorted(tmp_path.iterdir())
-    for name, said in (
+    for name, message in (
         ("none/x.csv", "none/x.csv: there is no folder none; create it first"),
         ("folder.csv", "folder.csv is a folder; give the name of a file"),
         ("/proc/x.csv", "/proc/x.csv cannot be written (No such file or directory); give another file"),
     ):
         code, printed, errors = scans(*arguments, name)
-        assert (code, printed, errors) == (2, "", f"kernelgpa: {said}\n")
+        assert (code, printed, errors) == (2, "", f"kernelgpa: {message}\n")
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -494,22 +498,52 @@ def test_a_full_disk_behind_standard_output_is_one_line(scans, tmp_path):
     assert (code, errors) == (2, "kernelgpa: [Errno 28] No space left on device\n")
 
 
-def test_a_reader_that_has_enough_ends_a_command_in_silence(scans, tmp_path):
+def test_a_closed_pipe_ends_a_command_without_a_message(scans, tmp_path):
     for command in ("info scans.csv", "register scans.csv -o out --method rigid --json", "--help"):
         _, printed, errors = shell(f"kernelgpa {command} | true", tmp_path)
         assert printed == ""
         assert not [line for line in errors.splitlines() if "Broken" in line or "Traceback" in line or "Errno" in line]
 
 
-def test_a_current_folder_that_was_removed_is_said(scans, tmp_path):
+def test_a_removed_current_folder_is_named(scans, tmp_path):
     line = "mkdir gone && cd gone && rmdir ../gone && kernelgpa demo -o ."
     code, _, errors = shell(line, tmp_path)
     assert code == 2
-    assert errors.splitlines()[-1].endswith("; the current folder has been removed: change to another")
+    assert errors.splitlines()[-1].endswith("; the current folder has been removed: change to another one")
 
 
-def test_an_interrupt_between_files_does_not_deny_those_that_were_written(scans, monkeypatch):
-    monkeypatch.setattr("kernelgpa.cli.convert.write_bytes", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    code, _, errors = scans("convert", "scans.csv", "-o", "many", "--to", ".csv")
-    assert code == 130
-    assert errors.splitlines()[-1] == "kernelgpa: interrupted; files that were written are whole"
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("convert", "interrupted; files already written are complete"),
+        ("stream", "interrupted; files already written are complete"),
+        ("register", "interrupted; nothing was written"),
+    ],
+)
+def test_an_interrupt_does_not_deny_files_that_were_written(command, message, monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["kernelgpa", command])
+    with pytest.raises(SystemExit) as end:
+        main(interrupted)
+    assert end.value.code == 130
+    assert capsys.readouterr().err == f"kernelgpa: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "printed"),
+    [
+        ("mend the matches, or use robust='geman-mcclure'", "mend the matches, or use --robust geman-mcclure"),
+        ("poorly connected: see diagnose()", "poorly connected: see the report"),
+        ('use modes="auto" here', "use --modes auto here"),
+        ("control_points=3 is too few", "--control-points 3 is too few"),
+        ("bandwidth is -1.0; expected more", "--bandwidth is -1.0; expected more"),
+        ("with modes=5.", "with --modes 5."),
+        ("it was KernelGPA(modes=5, bandwidth=2.0)", "it was KernelGPA(modes=5, bandwidth=2.0)"),
+        ("the bandwidth is large", "the bandwidth is large"),
+        ("a-modes=1.csv: there is no such file", "a-modes=1.csv: there is no such file"),
+    ],
+)
+def test_messages_name_the_options_of_the_command_line(message, printed):
+    assert with_option_names(message) == printed

@@ -134,7 +134,7 @@ def test_claims_follow_from_the_table():
 def test_the_command_writes_tables_figures_and_a_page(monkeypatch, kernelgpa, tmp_path):
     plan = replace(scales.QUICK, removals=(450,), folds={"20 folds": 20, "leave one out": 5}, tuning=FEW_SETTINGS)
     small = {"scales": Experiment(scales.run, plan, plan)}
-    monkeypatch.setattr("kernelgpa.cli.reproduce.run", partial(reproduce, experiments=small))
+    monkeypatch.setattr("kernelgpa.cli.reproduce.run_experiments", partial(reproduce, experiments=small))
     out = tmp_path / "experiments"
     code, printed, _ = kernelgpa("reproduce", "scales", "--quick", "-o", out, "--json")
     assert not code

@@ -33,7 +33,8 @@ from kernelgpa import (
 )
 from kernelgpa.io.archive import pack_arrays, read_arrays
 from kernelgpa.io.atomic import remove_stale, write_folder
-from kernelgpa.report.result_folder import About
+from kernelgpa.report import Metadata
+from kernelgpa.report.result_folder import write_result
 from kernelgpa.warps.kernels import Gaussian
 
 MODELS = [
@@ -62,7 +63,7 @@ def observations(d=3):
 
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-def test_what_is_loaded_answers_as_the_original(model, d, tmp_path):
+def test_a_loaded_estimator_equals_the_saved_one(model, d, tmp_path):
     data = observations(d)
     fitted = model.fit(data)
     again = load(save(fitted, tmp_path / "out"))
@@ -88,7 +89,7 @@ def test_what_is_loaded_answers_as_the_original(model, d, tmp_path):
     assert_allclose(again.fit(data).map_, fitted.map_, rtol=1e-12, atol=1e-12)
 
 
-def test_mirrored_clouds_and_landmarks_nobody_saw_are_kept(tmp_path):
+def test_mirrored_clouds_and_unseen_landmarks_are_kept(tmp_path):
     points = scene(n=6, m=40, noise=0.01)[0]
     points[2, :, 0] *= -1
     points[:, 7] = np.nan
@@ -100,22 +101,21 @@ def test_mirrored_clouds_and_landmarks_nobody_saw_are_kept(tmp_path):
     assert len(io.read(tmp_path / "out" / "map.ply").clouds[0].points) == 39
 
 
-def test_a_folder_holds_everything(tmp_path):
+def test_a_folder_holds_all_files_and_the_metadata(tmp_path):
     fitted = KernelGPA().fit(observations())
     faces = np.array([[0, 1, 2], [3, 4, 5]], dtype=np.intp)
-    out = save(
-        fitted, tmp_path / "a b" / "out", About(title="skulls", unit="mm", frame="LPS", notes=["so"], faces=faces)
-    )
+    metadata = Metadata(title="skulls", unit="mm", frame="LPS", notes=["checked by hand"], faces=faces)
+    out = save(fitted, tmp_path / "a b" / "out", metadata)
     assert sorted(path.name for path in out.iterdir()) == FILES
-    places = io.read(out / "map.csv").clouds[0]
-    assert_array_equal(places.points, fitted.map_)
-    assert places.labels[:2] == ("höhe", "1")
+    landmarks = io.read(out / "map.csv").clouds[0]
+    assert_array_equal(landmarks.points, fitted.map_)
+    assert landmarks.labels[:2] == ("höhe", "1")
     mesh = io.read(out / "map.ply")
     assert_array_equal(mesh.faces, faces)
     assert mesh.frame == "LPS"
     summary = json.loads((out / "summary.json").read_text())
     assert summary["unit"] == "mm"
-    assert summary["notes"] == ["so"]
+    assert summary["notes"] == ["checked by hand"]
     assert summary["landmarks"] == 40
     assert summary["disagreement"]["worst"] >= summary["disagreement"]["median"] > 0
     settings = tomllib.loads((out / "settings.toml").read_text())
@@ -133,21 +133,21 @@ def test_a_result_replaces_a_result_and_nothing_else(tmp_path):
     save(fitted, tmp_path / "empty")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
-    with pytest.raises(InvalidSetting, match="other things"):
+    with pytest.raises(InvalidSetting, match="not part of a result"):
         save(fitted, tmp_path / "mine")
     with pytest.raises(InvalidSetting, match="is a file"):
         save(fitted, tmp_path / "mine" / "thesis.txt")
     (out / "thesis.txt").write_text("do not touch")
-    with pytest.raises(InvalidSetting, match=r"other things than a result \(thesis.txt\)"):
+    with pytest.raises(InvalidSetting, match=r"not part of a result \(thesis.txt\)"):
         save(fitted, out)
     (tmp_path / "folders" / "model.npz").mkdir(parents=True)
-    with pytest.raises(InvalidSetting, match="other things"):
+    with pytest.raises(InvalidSetting, match="not part of a result"):
         save(fitted, tmp_path / "folders")
     with pytest.raises(FormatError, match="it is a folder; expected a result folder"):
         load(tmp_path / "folders")
     (tmp_path / "theirs").mkdir()
     np.savez(tmp_path / "theirs" / "model.npz", w=np.zeros(3))
-    with pytest.raises(InvalidSetting, match="other things"):
+    with pytest.raises(InvalidSetting, match="not part of a result"):
         save(fitted, tmp_path / "theirs")
     assert (tmp_path / "theirs" / "model.npz").exists()
 
@@ -187,8 +187,9 @@ def test_a_move_that_fails_restores_the_old_folder(monkeypatch, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_the_summary_and_the_report_have_the_same_figures(tmp_path):
-    from kernelgpa.report.data import registration_data
+def test_the_summary_and_the_report_have_the_same_statistics(tmp_path):
+    from kernelgpa.report import Assessment, PageLimits
+    from kernelgpa.report.data import page_data
 
     points = scene(n=8, m=40, noise=0.01)[0]
     points[3, 5] += 3.0
@@ -196,12 +197,23 @@ def test_the_summary_and_the_report_have_the_same_figures(tmp_path):
     with pytest.warns(KernelGPAWarning, match="mirror"):
         fitted = KernelGPA(robust="geman-mcclure").fit(points)
     out = save(fitted, tmp_path / "out")
-    told, shown = json.loads((out / "summary.json").read_text()), registration_data(fitted)["summary"]
-    for here, there in (("disagreement", "apart"), ("sensor_frame_error", "sensed")):
-        for figure in ("median", "mean", "worst"):
-            assert told[here][figure] == shown[there][figure]
-    assert told["left_out_error"]["median"] > 0
-    assert told["disagreement"]["worst"] < 0.5  # what the fit set aside does not count
+    summary = json.loads((out / "summary.json").read_text())
+    shown = page_data(Assessment.of(fitted), Metadata(), PageLimits()).summary
+    for statistic in ("median", "mean", "worst"):
+        assert summary["disagreement"][statistic] == shown.disagreement[statistic]
+        assert summary["sensor_frame_error"][statistic] == shown.sensor_error[statistic]
+    assert summary["left_out_error"]["median"] > 0
+    assert summary["disagreement"]["worst"] < 0.5  # rejected observations do not count
+
+
+def test_a_result_is_assessed_once_and_the_summary_returned_is_the_one_written(monkeypatch, tmp_path):
+    fitted = KernelGPA().fit(observations())
+    diagnose, jacobians, calls = KernelGPA.diagnose, KernelGPA.jacobians, []
+    monkeypatch.setattr(KernelGPA, "diagnose", lambda *given: calls.append("diagnosis") or diagnose(*given))
+    monkeypatch.setattr(KernelGPA, "jacobians", lambda *given: calls.append("sensor error") or jacobians(*given))
+    summary = write_result(fitted, tmp_path / "out", Metadata(unit="mm"))
+    assert sorted(calls) == ["diagnosis", "sensor error"]
+    assert (tmp_path / "out" / "summary.json").read_text() == summary.to_json() + "\n"
 
 
 def test_settings_written_from_python_run_again(tmp_path):
@@ -240,7 +252,7 @@ import sys; sys.path.insert(0, "tests")
 from test_folder import observations
 from kernelgpa import KernelGPA, TPSGPA, save
 fitted = [KernelGPA().fit(observations()), TPSGPA().fit(observations())]
-print("begun", flush=True)
+print("started", flush=True)
 while True:
     for one in fitted:
         save(one, sys.argv[1])
@@ -376,12 +388,11 @@ def test_kernels_and_names_without_a_text_cannot_be_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_loaded_model_is_tuned_and_measured_like_any_other(tmp_path):
+def test_a_loaded_estimator_can_be_cross_validated(tmp_path):
     data = observations()
     again = load(save(KernelGPA().fit(data), tmp_path / "out"))
-    validation = selection.cross_validate(again, data, folds=4)
-    known = uncertainty(validation)
-    assert np.isfinite(known.map_deviations()).all() if hasattr(known, "map_deviations") else True
+    estimate = uncertainty(selection.cross_validate(again, data, folds=4))
+    assert np.isfinite(estimate.map_covariance()[data.counts >= 2]).all()
 
 
 def test_hostile_names_stay_in_the_folder(tmp_path):

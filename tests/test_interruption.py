@@ -36,19 +36,19 @@ import sys; sys.path.insert(0, "tests")
 import numpy as np
 from conftest import scene
 points = scene(n=20, m=150, hidden=0.2, noise=0.01)[0]
-print("begun", flush=True)
+print("started", flush=True)
 """
-PATIENCE = 60  # seconds, then something hangs
+TIMEOUT = 60  # seconds
 
 
 def in_session(session: int) -> list[int]:
-    """Processes that belong to a session, those that only wait to be collected left out."""
+    """The running processes of a session; zombies do not count."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 state, _, _, sid = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:4]
-            except (FileNotFoundError, ProcessLookupError):  # gone meanwhile
+            except (FileNotFoundError, ProcessLookupError):  # it ended in the meantime
                 continue
             if int(sid) == session and state != "Z":
                 found.append(int(entry.name))
@@ -64,21 +64,21 @@ def test_an_interrupt_ends_everything(work, to_all):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        assert process.stdout.readline() == "begun\n"
-        deadline = time.monotonic() + PATIENCE
+        assert process.stdout.readline() == "started\n"
+        deadline = time.monotonic() + TIMEOUT
         while work == "tuning" and len(in_session(process.pid)) < 3 and time.monotonic() < deadline:
             time.sleep(0.05)  # until the workers run
         time.sleep(1.0)
         assert process.poll() is None, process.stderr.read()
         (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=TIMEOUT)
         assert process.returncode == -signal.SIGINT or "KeyboardInterrupt" in errors
-        while in_session(process.pid) and time.monotonic() < deadline + PATIENCE:
+        while in_session(process.pid) and time.monotonic() < deadline + TIMEOUT:
             time.sleep(0.1)
         assert in_session(process.pid) == []
     finally:
-        for left in in_session(process.pid):
-            os.kill(left, signal.SIGKILL)
+        for remaining in in_session(process.pid):
+            os.kill(remaining, signal.SIGKILL)
 
 
 # -- the command, while it starts --
@@ -119,20 +119,20 @@ def test_an_interrupt_during_imports_is_one_line(module):
     with start("-c", PAUSED, module) as process:
         assert process.stdout.readline() == "here\n"
         process.send_signal(signal.SIGINT)
-        printed, errors = process.communicate(timeout=PATIENCE)
+        printed, errors = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, printed, errors) == (130, "", ONE_LINE)
 
 
 @pytest.mark.parametrize("after", [0.0, 0.1, 0.3, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("program", [["-m", "kernelgpa"], ["-c", "from kernelgpa.__main__ import main; main()"]])
-def test_an_interrupt_at_any_moment_of_the_start_is_one_line_or_too_late(program, after):
+def test_an_interrupt_during_the_start_is_one_line_or_comes_too_late(program, after):
     with start(*program, "--version") as process:
         maps = Path(f"/proc/{process.pid}/maps")
         while process.poll() is None and "numpy" not in maps.read_text():
-            time.sleep(0.002)  # until the imports have begun
+            time.sleep(0.002)  # until the imports have started
         time.sleep(after)
         process.send_signal(signal.SIGINT)
-        printed, errors = process.communicate(timeout=PATIENCE)
+        printed, errors = process.communicate(timeout=TIMEOUT)
     if process.returncode == 130 and not printed:
         assert errors.strip() == ONE_LINE.strip()
     else:  # the version was printed before
@@ -141,7 +141,7 @@ def test_an_interrupt_at_any_moment_of_the_start_is_one_line_or_too_late(program
     assert after or process.returncode == 130
 
 
-def test_a_command_in_the_background_ignores_interrupts_as_its_shell_wishes():
+def test_a_background_command_ignores_interrupts_if_its_shell_does():
     command = [sys.executable, "-m", "kernelgpa", "--version"]
     ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **ignoring) as process:
@@ -172,12 +172,12 @@ assert set(kernelgpa.__all__) <= set(dir(kernelgpa))
         "import pickle; from kernelgpa import KernelGPA; pickle.loads(pickle.dumps(KernelGPA()))",
     ],
 )
-def test_what_is_loaded_when_it_is_asked_for_is_what_was_asked_for(code):
+def test_public_names_are_imported_on_first_use(code):
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_table_of_what_users_import_is_complete():
+def test_the_table_of_public_names_is_complete():
     import kernelgpa
 
     named, modules = kernelgpa._HOME_OF_NAME, kernelgpa._HOME_OF_MODULE

@@ -1,4 +1,4 @@
-"""Every picture, in the plane and in space: the right values at the right points, units, nothing left behind."""
+"""Every plot in 2D and 3D: the right values at the right points, units, and no figure left with pyplot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEVER, ONCE = 3, 8  # landmarks that no cloud and one cloud saw
 
 
 @cache
-def bent(d):
+def deformed(d):
     points, _ = scene(n=5, m=30, d=d, seed=1, noise=0.01)
     points[:, NEVER] = np.nan
     points[1:, ONCE] = np.nan
@@ -48,14 +48,14 @@ def bent(d):
 def fit(d, rigid=False):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of landmarks seen once or never
-        return (RigidGPA() if rigid else KernelGPA()).fit(bent(d))
+        return (RigidGPA() if rigid else KernelGPA()).fit(deformed(d))
 
 
 @cache
-def known(d):
+def estimate(d):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return uncertainty(selection.cross_validate(KernelGPA(), bent(d), folds=5))
+        return uncertainty(selection.cross_validate(KernelGPA(), deformed(d), folds=5))
 
 
 @cache
@@ -69,27 +69,27 @@ SPATIAL = {
     "map by consistency": lambda d, ax=None: plotting.map_of(fit(d), "consistency", ax=ax, unit="mm"),
     "map by sensor error": lambda d, ax=None: plotting.map_of(fit(d), "sensor", [[0, 1, 2]], ax=ax, unit="mm"),
     "map of rigid": lambda d, ax=None: plotting.map_of(fit(d, rigid=True), "sensor", ax=ax, unit="mm"),
-    "clouds": lambda d, ax=None: plotting.clouds(bent(d), ax, unit="mm"),
+    "clouds": lambda d, ax=None: plotting.clouds(deformed(d), ax, unit="mm"),
     "clouds in the map": lambda d, ax=None: plotting.clouds(fit(d), ax, unit="mm"),
     "warp grid": lambda d, ax=None: plotting.warp_grid(fit(d), 1, ax=ax, unit="mm"),
     "warp grid of rigid": lambda d, ax=None: plotting.warp_grid(fit(d, rigid=True), 1, ax=ax, unit="mm"),
     "trajectory": lambda d, ax=None: plotting.trajectory(fit(d), ax, unit="mm"),
     "trajectory of rigid": lambda d, ax=None: plotting.trajectory(fit(d, rigid=True), ax, unit="mm"),
-    "uncertainty": lambda d, ax=None: plotting.uncertainty(known(d), ax=ax, unit="mm"),
-    "regions": lambda d, ax=None: plotting.uncertainty(known(d), 0.9, 2, ax=ax, unit="mm"),
+    "uncertainty": lambda d, ax=None: plotting.uncertainty(estimate(d), ax=ax, unit="mm"),
+    "regions": lambda d, ax=None: plotting.uncertainty(estimate(d), 0.9, 2, ax=ax, unit="mm"),
 }
 CHARTS = {
     "visibility": lambda ax=None: plotting.visibility(fit(3), ax),
     "spectrum": lambda ax=None: plotting.spectrum(fit(3), ax),
     "tuning": lambda ax=None: plotting.tuning_surface(tuned(), ax=ax, unit="mm"),
 }
-every_picture = pytest.mark.parametrize("draw", SPATIAL.values(), ids=SPATIAL)
+every_plot = pytest.mark.parametrize("draw", SPATIAL.values(), ids=SPATIAL)
 every_chart = pytest.mark.parametrize("draw", CHARTS.values(), ids=CHARTS)
 
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
-    """No figure stays with pyplot and no setting of matplotlib changes."""
+    """No figure stays with pyplot, and no setting of matplotlib changes."""
     before = dict(plt.rcParams)
     yield
     assert plt.get_fignums() == []
@@ -110,10 +110,10 @@ def canvas(d):
     return Figure().add_subplot(projection="3d" if d == 3 else None)
 
 
-# -- laws of all pictures --
+# -- laws of all plots --
 
 
-@every_picture
+@every_plot
 def test_lengths_have_units_and_one_scale(draw, dimension):
     ax = draw(dimension)
     assert ax.name == ("3d" if dimension == 3 else "rectilinear")
@@ -127,28 +127,28 @@ def test_lengths_have_units_and_one_scale(draw, dimension):
     ax.figure.canvas.draw()  # warnings are errors here
 
 
-@every_picture
+@every_plot
 def test_the_axes_given_are_used(draw, dimension):
     ax = canvas(dimension)
     assert draw(dimension, ax) is ax
     assert ax.has_data()
 
 
-@every_picture
-def test_what_lies_in_space_is_drawn_on_a_plane_along_the_last_axis(draw):
+@every_plot
+def test_3d_data_are_projected_onto_2d_axes(draw):
     ax = canvas(2)
     assert draw(3, ax) is ax
     ax.figure.canvas.draw()
 
 
-@every_picture
-def test_what_is_plane_is_not_drawn_in_space(draw):
-    with pytest.raises(InvalidSetting, match="give a plane Axes"):
+@every_plot
+def test_2d_data_are_not_drawn_on_3d_axes(draw):
+    with pytest.raises(InvalidSetting, match="give 2D Axes"):
         draw(2, canvas(3))
 
 
-@every_picture
-def test_an_axes_must_be_one(draw, dimension):
+@every_plot
+def test_an_object_that_is_no_axes_is_refused(draw, dimension):
     with pytest.raises(InvalidSetting, match="expected a matplotlib Axes"):
         draw(dimension, "here")
 
@@ -159,7 +159,7 @@ def test_charts_use_the_axes_given_and_draw(draw):
     assert draw(ax) is ax
     ax.figure.canvas.draw()
     assert draw().figure is not ax.figure
-    with pytest.raises(InvalidSetting, match="plane"):
+    with pytest.raises(InvalidSetting, match="give 2D Axes"):
         draw(canvas(3))
 
 
@@ -169,7 +169,7 @@ def test_without_a_unit_labels_are_plain():
     assert coloured(ax).colorbar.ax.get_ylabel() == "sensor-frame error"
 
 
-PICTURES_OF_FITS = [
+PLOTS_OF_FITS = [
     plotting.map_of,
     plotting.trajectory,
     plotting.spectrum,
@@ -178,12 +178,12 @@ PICTURES_OF_FITS = [
 ]
 
 
-@pytest.mark.parametrize("draw", PICTURES_OF_FITS)
-def test_only_fitted_estimators_have_pictures(draw):
+@pytest.mark.parametrize("draw", PLOTS_OF_FITS)
+def test_only_fitted_estimators_have_plots(draw):
     with pytest.raises(NotFitted, match="call fit"):
         draw(KernelGPA())
     with pytest.raises(InvalidSetting, match="found ndarray; expected a fitted estimator"):
-        draw(bent(2))
+        draw(deformed(2))
 
 
 @pytest.mark.parametrize("draw", [plotting.clouds, plotting.visibility])
@@ -192,9 +192,9 @@ def test_an_estimator_that_is_not_fitted_is_named(draw):
         draw(KernelGPA())
 
 
-@pytest.mark.parametrize("room", ["charts", "grids", "meshes", "places", "regions"])
-def test_the_examples_run(room):
-    module = importlib.import_module(f"kernelgpa.plotting.{room}")
+@pytest.mark.parametrize("name", ["charts", "confidence_regions", "grids", "meshes", "positions"])
+def test_the_examples_run(name):
+    module = importlib.import_module(f"kernelgpa.plotting.{name}")
     failed, tried = doctest.testmod(module)
     assert (failed, tried > 0) == (0, True)
 
@@ -237,7 +237,7 @@ def test_the_map_holds_every_landmark_that_was_seen(dimension):
     assert_array_equal(offsets(ax.collections[0]), fit(dimension).map_[seen])
 
 
-def test_numbers_of_the_user_colour_the_map(dimension):
+def test_given_numbers_colour_the_map(dimension):
     values = np.arange(30.0)
     values[5] = np.inf
     ax = plotting.map_of(fit(dimension), values, label="age", unit="mm")
@@ -266,19 +266,19 @@ def test_faces_with_an_unknown_corner_are_left_out(dimension):
     [
         ([[0, 1, 30]], "faces name landmarks 0 to 30; there are 30"),
         ([[-1, 1, 2]], "faces name landmarks -1 to 2"),
-        ([[0, 1]], r"expected \(faces, 3\) whole numbers"),
-        ([[0.0, 1.0, 2.0]], r"expected \(faces, 3\) whole numbers"),
+        ([[0, 1]], r"expected \(faces, 3\) integers"),
+        ([[0.0, 1.0, 2.0]], r"expected \(faces, 3\) integers"),
     ],
 )
-def test_faces_that_are_none_are_refused(faces, message):
+def test_invalid_faces_are_refused(faces, message):
     with pytest.raises(InvalidObservations, match=message):
         plotting.map_of(fit(3), faces=faces)
 
 
-def test_colours_that_are_none_are_refused():
+def test_invalid_colours_are_refused():
     with pytest.raises(InvalidSetting, match="colours is 'red'; expected None, 'consistency', 'sensor'"):
         plotting.map_of(fit(3), "red")
-    with pytest.raises(InvalidObservations, match=r"expected \(30,\), one number a landmark"):
+    with pytest.raises(InvalidObservations, match=r"expected \(30,\), one number per landmark"):
         plotting.map_of(fit(3), np.arange(5.0))
 
 
@@ -286,7 +286,7 @@ def test_colours_that_are_none_are_refused():
 
 
 def test_every_cloud_has_its_colour(dimension):
-    points = bent(dimension)
+    points = deformed(dimension)
     drawn = plotting.clouds(points).collections[0]
     given = Collection.get_facecolor(drawn)  # in space the method of its own sorts by depth
     colours = {tuple(p): tuple(c) for p, c in zip(offsets(drawn), given, strict=True)}
@@ -299,19 +299,19 @@ def test_every_cloud_has_its_colour(dimension):
 def test_the_clouds_of_a_fit_are_those_in_its_map(dimension):
     gpa = fit(dimension)
     drawn = offsets(plotting.clouds(gpa).collections[0])
-    placed = gpa.transform_clouds(bent(dimension)).reshape(-1, dimension)
+    placed = gpa.transform_clouds(deformed(dimension)).reshape(-1, dimension)
     placed = placed[np.isfinite(placed[:, 0])]
     assert_array_equal(np.sort(drawn, axis=0), np.sort(placed, axis=0))
 
 
 @pytest.mark.parametrize("points", [np.zeros((4, 3)), np.zeros((2, 4, 5)), np.full((2, 4, 3), np.nan), [[["a", "b"]]]])
-def test_clouds_that_are_none_are_refused(points):
+def test_invalid_clouds_are_refused(points):
     with pytest.raises(InvalidObservations, match="clouds"):
         plotting.clouds(points)
 
 
 def test_panels_side_by_side_have_the_same_scale(dimension):
-    figure = plotting.side_by_side({"one": bent(dimension), "two": 3 * bent(dimension)}, unit="mm")
+    figure = plotting.side_by_side({"one": deformed(dimension), "two": 3 * deformed(dimension)}, unit="mm")
     one, two = figure.axes
     assert one.get_xlim() == two.get_xlim()
     assert one.get_ylim() == two.get_ylim()
@@ -389,7 +389,7 @@ def test_a_flat_cloud_has_one_slice():
     ax.figure.canvas.draw()
 
 
-def test_grids_of_many_clouds_are_a_choice_that_says_so():
+def test_of_many_clouds_some_grids_are_drawn_and_the_title_says_so():
     gpa = RigidGPA().fit(scene(n=9, m=20, d=2)[0])
     figure = plotting.warps(gpa, unit="mm")
     assert len(figure.axes) == 6
@@ -416,11 +416,13 @@ def test_clouds_that_do_not_exist_have_no_grid():
 # -- charts --
 
 
-@pytest.mark.parametrize("seen", [lambda d: fit(d), lambda d: fit(d, rigid=True), bent, lambda d: fit(d).observations_])
-def test_visibility_is_what_was_seen(seen, dimension):
-    ax = plotting.visibility(seen(dimension))
-    assert_array_equal(ax.images[0].get_array(), np.isfinite(bent(dimension)[:, :, 0]))
-    assert "a landmark by 0 to 5 clouds" in ax.get_title()
+@pytest.mark.parametrize(
+    "source", [lambda d: fit(d), lambda d: fit(d, rigid=True), deformed, lambda d: fit(d).observations_]
+)
+def test_visibility_is_what_was_seen(source, dimension):
+    ax = plotting.visibility(source(dimension))
+    assert_array_equal(ax.images[0].get_array(), np.isfinite(deformed(dimension)[:, :, 0]))
+    assert "each landmark by 0 to 5 clouds" in ax.get_title()
 
 
 def test_visibility_names_the_clouds():
@@ -451,7 +453,7 @@ def test_eigenvalues_that_are_rounding_are_hollow():
 
 
 def test_a_rigid_registration_has_no_spectrum_to_show():
-    with pytest.raises(InvalidSetting, match="RigidGPA is not solved by a spectrum"):
+    with pytest.raises(InvalidSetting, match="RigidGPA does not compute eigenvalues"):
         plotting.spectrum(fit(3, rigid=True))
 
 
@@ -466,7 +468,9 @@ def test_the_tuning_surface_has_the_score_of_each_setting():
 
 
 def test_settings_that_were_not_tried_have_no_surface():
-    with pytest.raises(InvalidSetting, match="'inducing' and 'smoothing'; tried were bandwidth, smoothing"):
+    with pytest.raises(
+        InvalidSetting, match="'inducing' and 'smoothing'; the settings tried were bandwidth, smoothing"
+    ):
         plotting.tuning_surface(tuned(), x="inducing")
     with pytest.raises(InvalidSetting, match=r"expected the result of selection\.tune"):
         plotting.tuning_surface(fit(2))
@@ -476,41 +480,43 @@ def test_settings_that_were_not_tried_have_no_surface():
 
 
 def test_deviations_stand_at_their_landmarks(dimension):
-    covariances = known(dimension).map_covariance()
+    covariances = estimate(dimension).map_covariance()
     deviations = np.sqrt(np.trace(covariances, axis1=1, axis2=2) / dimension)
-    tied = np.isfinite(deviations)
-    ax = plotting.uncertainty(known(dimension), unit="mm")
-    assert_array_equal(offsets(coloured(ax)), fit(dimension).map_[tied])
-    assert_allclose(coloured(ax).get_array(), deviations[tied])
+    determined = np.isfinite(deviations)
+    ax = plotting.uncertainty(estimate(dimension), unit="mm")
+    assert_array_equal(offsets(coloured(ax)), fit(dimension).map_[determined])
+    assert_allclose(coloured(ax).get_array(), deviations[determined])
     assert coloured(ax).colorbar.ax.get_ylabel() == "standard deviation of a coordinate (mm)"
-    assert not tied[[NEVER, ONCE]].any()
+    assert not determined[[NEVER, ONCE]].any()
 
 
 def test_regions_lie_at_the_distance_of_their_level(dimension):
     """Corners of an ellipse of level p: -2 log(1 - p) from the centre in the metric of the covariance."""
     level, enlarged = 0.8, 3.0
-    ax = plotting.uncertainty(known(dimension), level, enlarged, ax=canvas(2))
-    covariances = known(dimension).map_covariance()[:, :2, :2]
-    tied = np.isfinite(covariances[:, 0, 0])
+    ax = plotting.uncertainty(estimate(dimension), level, enlarged, ax=canvas(2))
+    covariances = estimate(dimension).map_covariance()[:, :2, :2]
+    determined = np.isfinite(covariances[:, 0, 0])
     outlines = ax.collections[0].get_paths()
-    assert len(outlines) == tied.sum()
-    for path, centre, covariance in zip(outlines, fit(dimension).map_[tied, :2], covariances[tied], strict=True):
-        off = (path.vertices[:-1] - centre) / enlarged
-        square = np.einsum("ki,ij,kj->k", off, np.linalg.inv(covariance), off)
+    assert len(outlines) == determined.sum()
+    for path, centre, covariance in zip(
+        outlines, fit(dimension).map_[determined, :2], covariances[determined], strict=True
+    ):
+        offsets = (path.vertices[:-1] - centre) / enlarged
+        square = np.einsum("ki,ij,kj->k", offsets, np.linalg.inv(covariance), offsets)
         assert_allclose(square, -2 * np.log(1 - level), rtol=1e-9)
-    assert ax.get_title() == "80 % regions, 3 times as large"
+    assert ax.get_title() == "80 % confidence regions, enlarged 3 times"
 
 
 @pytest.mark.parametrize("level", [0, 1, "most", -0.5])
 def test_a_region_needs_a_level(level):
     with pytest.raises(InvalidSetting, match="level is"):
-        plotting.uncertainty(known(2), level)
+        plotting.uncertainty(estimate(2), level)
 
 
 @pytest.mark.parametrize("enlarged", [0, -1, np.inf, True, "twice"])
 def test_regions_are_enlarged_by_a_positive_number(enlarged):
     with pytest.raises(InvalidSetting, match="enlarged is"):
-        plotting.uncertainty(known(2), 0.9, enlarged)
+        plotting.uncertainty(estimate(2), 0.9, enlarged)
 
 
 def test_an_estimator_has_no_uncertainty_yet():
@@ -525,7 +531,7 @@ FACES = np.array([[0, 2, 3], [0, 1, 2], [0, 3, 4]])
 
 
 class Recorder:
-    """A stand-in for a plotter that keeps what it is told."""
+    """A stand-in for a plotter that records its calls."""
 
     def __init__(self):
         self.calls = {}
@@ -558,13 +564,13 @@ def test_a_mesh_keeps_values_with_their_vertices():
     assert "scalars" not in plotter.calls["add_mesh"][1]
 
 
-def test_without_pyvista_a_mesh_says_how_to_install_it(monkeypatch):
+def test_without_pyvista_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyvista", None)
     with pytest.raises(InvalidSetting, match=r"pip install 'kernelgpa\[mesh3d\]'"):
         plotting.mesh(CORNERS, FACES)
 
 
-def test_a_mesh_by_pyvista():
+def test_pyvista_draws_a_mesh():
     pyvista = pytest.importorskip("pyvista")
     plotter = plotting.mesh(CORNERS, FACES, np.arange(5), unit="mm", plotter=pyvista.Plotter(off_screen=True))
     assert plotter.mesh.n_cells == 2
@@ -575,12 +581,12 @@ def test_a_mesh_by_pyvista():
 @pytest.mark.parametrize(
     ("vertices", "faces", "values", "message"),
     [
-        (CORNERS[:, :2], FACES, None, "vertices are plane"),
+        (CORNERS[:, :2], FACES, None, "vertices are 2D"),
         (CORNERS, FACES + 3, None, "faces name vertices 3 to 7; there are 5"),
-        (CORNERS, FACES, [1, 2], r"expected \(5,\), one number a vertex"),
+        (CORNERS, FACES, [1, 2], r"expected \(5,\), one number per vertex"),
         (np.zeros(3), FACES, None, "vertices have shape"),
     ],
 )
-def test_a_mesh_that_is_none_is_refused(vertices, faces, values, message):
+def test_an_invalid_mesh_is_refused(vertices, faces, values, message):
     with pytest.raises(InvalidObservations, match=message):
         plotting.mesh(vertices, faces, values)

@@ -1,4 +1,4 @@
-"""The page of a registration: what it holds, that it loads nothing, that names stay text, and that it draws."""
+"""The report page: its data, that it loads nothing, that names stay text, and that it draws in a browser."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import io
 import json
 import re
 import shutil
+import subprocess
 import time
+from dataclasses import asdict
 from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,8 +33,9 @@ from kernelgpa import (
     selection,
     simulate,
 )
-from kernelgpa.report import render
-from kernelgpa.report.data import Agreement, registration_data
+from kernelgpa.report import Assessment, Metadata, PageLimits, render
+from kernelgpa.report.data import page_data
+from kernelgpa.trust.agreement import Agreement
 
 MODELS = [
     RigidGPA(),
@@ -62,22 +67,22 @@ class Elements(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.elements, self.scripts, self.open = [], [], None
+        self.elements, self.scripts, self.current = [], [], None
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
         if tag == "script":
             self.scripts.append((dict(attributes), []))
-            self.open = self.scripts[-1][1]
+            self.current = self.scripts[-1][1]
 
     def handle_endtag(self, tag):
         if tag == "script":
-            self.open = None
+            self.current = None
 
     def handle_data(self, text):
-        if self.open is not None:
-            self.open.append(text)
+        if self.current is not None:
+            self.current.append(text)
 
     @property
     def data(self):
@@ -90,8 +95,13 @@ def own_parts(page):
 
 
 def unpacked(array):
-    flat = np.frombuffer(base64.b64decode(array["data"]), dtype="<f4").astype(np.float64) * array["times"]
+    flat = np.frombuffer(base64.b64decode(array["data"]), dtype="<f4").astype(np.float64) * array["factor"]
     return flat.reshape(array["shape"])
+
+
+def data_of(gpa, metadata=None, limits=None):
+    """What the page of a registration is made from."""
+    return asdict(page_data(Assessment.of(gpa), metadata or Metadata(), limits or PageLimits()))
 
 
 def named_hostile(n=6, d=3):
@@ -112,46 +122,46 @@ def named_hostile(n=6, d=3):
 def test_every_registration_has_a_page_whose_data_are_the_registration(model, d):
     points, _ = scene(d=d, hidden=0 if getattr(model, "method", "") == "svd" else 0.2, noise=0.01)
     gpa = model.fit(points)
-    data = Elements(render(gpa, unit="mm")).data
+    data = Elements(render(gpa, Metadata(unit="mm"))).data
     size = np.abs(gpa.map_).max()
     np.testing.assert_allclose(unpacked(data["map"]), gpa.map_, rtol=0, atol=1e-6 * size)  # float32
     np.testing.assert_allclose(unpacked(data["warped"]), gpa.transform_clouds(points), rtol=0, atol=1e-5 * size)
     np.testing.assert_allclose(unpacked(data["poses"]["axes"]), gpa.rotations_, rtol=0, atol=1e-6)
     assert data["dimension"] == d
-    assert (data["eigenvalues"] is None) == isinstance(gpa, RigidGPA)
-    assert data["seen"] == np.isfinite(points[:, :, 0]).sum()
-    np.testing.assert_array_equal(unpacked(data["landmarkTable"][0]["values"]), gpa.observations_.counts)
-    labels = [column["label"] for column in data["landmarkTable"]]
-    assert ("left out, off by" in labels) != isinstance(gpa, RigidGPA)
-    assert ("weight kept" in labels) == bool(getattr(gpa, "robust", None))
+    assert (data["eigenvalues"] is None) != gpa.bends
+    assert data["observation_count"] == np.isfinite(points[:, :, 0]).sum()
+    np.testing.assert_array_equal(unpacked(data["landmark_table"][0]["values"]), gpa.observations_.counts)
+    names = [column["name"] for column in data["landmark_table"]]
+    assert ("left_out_residual" in names) == gpa.bends
+    assert ("remaining_weight" in names) == (gpa.robust is not None)
+    assert ("size_factor" in [column["name"] for column in data["cloud_table"]]) == gpa.sizes_differ
 
 
 @pytest.mark.parametrize("model", [RigidGPA(), KernelGPA()], ids=repr)
-def test_the_figures_are_those_of_metrics_where_everything_counts(model):
+def test_errors_equal_those_of_metrics_if_every_observation_counts(model):
     points, _ = scene(noise=0.02)
     gpa = model.fit(points)
     warped = gpa.transform_clouds(points)
-    figures = Agreement(gpa)
-    np.testing.assert_allclose(figures.per_landmark.in_map, metrics.consistency(warped), rtol=1e-12)
+    errors = Agreement(gpa).per_landmark
+    np.testing.assert_allclose(errors.in_map, metrics.consistency(warped), rtol=1e-12)
     expected = metrics.sensor_error(warped, gpa.jacobians(points))
-    np.testing.assert_allclose(figures.per_landmark.in_sensor_frame, expected, rtol=1e-12)
-    told = registration_data(gpa)["summary"]["sensed"]
-    assert told["worst"] == pytest.approx(expected.max(), rel=1e-12)
-    assert told["at"] == expected.argmax()
+    np.testing.assert_allclose(errors.in_sensor_frame, expected, rtol=1e-12)
+    summary = data_of(gpa)["summary"]["sensor_error"]
+    assert summary["worst"] == pytest.approx(expected.max(), rel=1e-12)
+    assert summary["at"] == expected.argmax()
 
 
-def test_what_a_robust_fit_sets_aside_does_not_count():
+def test_observations_that_a_robust_fit_rejects_do_not_count():
     points, _ = scene(n=10, m=60, noise=0.005, hidden=0.1)
     wrong = points.copy()
     wrong[3, 7] += 2.0
     gpa = KernelGPA(robust="geman-mcclure").fit(wrong)
-    data = registration_data(gpa)
-    assert data["setAside"] >= 1
+    assert data_of(gpa)["rejected"] >= 1
     assert not Agreement(gpa).counted[3, 7]
     assert Agreement(gpa).per_landmark.in_map[7] < 0.1 < metrics.consistency(gpa.transform_clouds(wrong))[7]
 
 
-def test_landmarks_seen_once_or_never_have_no_figures_and_no_nan_in_the_json():
+def test_landmarks_seen_once_or_never_have_no_errors_and_no_nan_in_the_json():
     points, _ = scene(noise=0.01)
     points[:, 4] = np.nan
     points[1:, 5] = np.nan
@@ -159,10 +169,10 @@ def test_landmarks_seen_once_or_never_have_no_figures_and_no_nan_in_the_json():
     with pytest.warns(KernelGPAWarning):
         gpa = KernelGPA().fit(points)
     page = Elements(render(gpa))
-    values = unpacked(page.data["landmarkTable"][1]["values"])
+    values = unpacked(page.data["landmark_table"][1]["values"])
     assert np.isnan(values[[4, 5]]).all()
     assert np.isfinite(np.delete(values, [4, 5])).all()
-    assert page.data["summary"]["apart"]["count"] == points.shape[1] - 2
+    assert page.data["summary"]["disagreement"]["count"] == points.shape[1] - 2
     assert np.isnan(unpacked(page.data["map"])[4]).all()
 
 
@@ -170,10 +180,10 @@ def test_mirrored_and_flat_clouds_are_reported():
     points, template = scene(n=7, noise=0.01)
     points[2] *= [1, 1, -1]
     with pytest.warns(KernelGPAWarning, match="mirror"):
-        data = registration_data(KernelGPA().fit(points))
+        data = data_of(KernelGPA().fit(points))
     assert data["mirrored"] == ["2"]
     assert data["findings"][0]["kind"] == "mirror images"
-    assert np.isnan(unpacked(data["cloudTable"][2]["values"])[2])
+    assert np.isnan(unpacked(data["cloud_table"][2]["values"])[2])
     flat = points.copy()
     flat[:, :, 2] = 0.0
     flat[np.isnan(points[:, :, 0])] = np.nan
@@ -182,19 +192,17 @@ def test_mirrored_and_flat_clouds_are_reported():
     assert "data" in render(RigidGPA().fit(flat))
 
 
-def test_data_of_any_size_travel_without_overflow():
+def test_data_of_any_scale_are_packed_without_overflow():
     points, _ = scene(noise=0.01)
     for factor in (1e-60, 1e60):
         gpa = RigidGPA().fit(points * factor)
-        np.testing.assert_allclose(
-            unpacked(registration_data(gpa)["map"]), gpa.map_, rtol=0, atol=1e-6 * np.abs(gpa.map_).max()
-        )
+        np.testing.assert_allclose(unpacked(data_of(gpa)["map"]), gpa.map_, rtol=0, atol=1e-6 * np.abs(gpa.map_).max())
 
 
 def test_hostile_texts_stay_data():
     gpa = KernelGPA().fit(named_hostile())
-    notes, settings = HOSTILE, {text: text for text in HOSTILE}
-    page = render(gpa, title=HOSTILE[1], unit=HOSTILE[0], notes=notes, settings=settings)
+    settings = {text: text for text in HOSTILE}
+    page = render(gpa, Metadata(title=HOSTILE[1], unit=HOSTILE[0], notes=HOSTILE, settings=settings))
     plain = Elements(render(gpa))
     hostile = Elements(page)
     # the same elements as without them, and all texts whole in the data
@@ -222,21 +230,19 @@ def test_the_page_loads_nothing_and_lets_only_its_own_scripts_run():
     assert "showSendToCloud: false" in own  # plotly.js would offer to upload the data
 
 
-def test_a_page_of_sixty_clouds_of_two_thousand_landmarks_is_small(tmp_path):
+def test_a_page_of_sixty_clouds_of_two_thousand_landmarks_is_small():
     sim = simulate.liver(clouds=60, landmarks=2000, hidden=0.3, noise=0.5)
-    page = render(AffineGPA().fit(sim.points), faces=np.arange(1998).reshape(-1, 3))
+    page = render(AffineGPA().fit(sim.points), Metadata(faces=np.arange(1998).reshape(-1, 3)))
     assert len(page.encode()) < 15e6
     assert Elements(page).data["faces"]["count"] == 666
 
 
-def test_more_landmarks_than_can_be_drawn_are_thinned(monkeypatch):
-    monkeypatch.setattr("kernelgpa.report.data.MOST_NUMBERS", 6 * 3 * 10)
-    monkeypatch.setattr("kernelgpa.report.data.MOST_ROWS", 4)
-    monkeypatch.setattr("kernelgpa.report.data.MOST_COLUMNS", 7)
+def test_more_landmarks_than_the_page_may_hold_are_drawn_in_part():
+    limits = PageLimits(coordinates=6 * 3 * 10, visibility_rows=4, visibility_columns=7)
     points, _ = scene()
-    data = registration_data(AffineGPA().fit(points))
+    data = data_of(AffineGPA().fit(points), limits=limits)
     assert len(data["drawn"]) == 10
-    assert data["warped"]["shape"] == [6, 10, 3]
+    assert data["warped"]["shape"] == (6, 10, 3)
     shares = np.frombuffer(base64.b64decode(data["visibility"]["data"]), dtype=np.uint8).reshape(4, 7) / 255
     rows, columns = data["visibility"]["rows"], data["visibility"]["columns"]
     seen = np.isfinite(points[:, :, 0])
@@ -244,30 +250,82 @@ def test_more_landmarks_than_can_be_drawn_are_thinned(monkeypatch):
     assert abs(shares[1, 2] - block.mean()) < 1 / 255
 
 
-def test_tuning_is_drawn_by_what_was_varied():
+def test_tuning_is_drawn_by_the_settings_that_were_varied():
     points, _ = scene(noise=0.02)
 
     def axes(grid):
         tuning = selection.tune(points, grid=grid, folds=4, rounds=0)
-        return registration_data(tuning.best, tuning=tuning)["tuning"]["axes"]
+        return data_of(tuning.best, Metadata(tuning=tuning))["tuning"]["axes"]
 
     both = axes({"bandwidth": (0.25, 1.0), "smoothing": (0.1, 1.0)})
     assert both["names"] == ["bandwidth", "smoothing"]
-    assert len(both["sensed"]) == 4
+    assert len(both["sensor_error"]) == 4
     assert axes({"bandwidth": (0.25,), "smoothing": (0.1, 1.0)})["names"] == ["smoothing"]
     assert axes({"kernel": ("gaussian", "matern32"), "smoothing": (0.1, 1.0)}) is None
 
 
-def test_what_cannot_be_shown_is_an_error_that_says_so():
+def test_settings_of_sections_are_listed_one_by_one():
+    settings = {"method": {"name": "affine", "modes": 5}, "input": {"files": ["a.csv", "b.csv"]}}
+    shown = data_of(AffineGPA().fit(scene()[0]), Metadata(settings=settings))["settings"]
+    assert shown == [("method.name", "affine"), ("method.modes", "5"), ("input.files", "a.csv, b.csv")]
+
+
+def test_objects_that_cannot_be_shown_are_errors():
     with pytest.raises(NotFitted):
         render(KernelGPA())
     with pytest.raises(InvalidSetting, match="fitted registration"):
         render("gpa")
     gpa = AffineGPA().fit(scene()[0])
     with pytest.raises(InvalidSetting, match="landmarks 0 to 40; there are 40"):
-        render(gpa, faces=[[0, 1, 40]])
+        render(gpa, Metadata(faces=[[0, 1, 40]]))
     with pytest.raises(InvalidSetting, match="triangles, 3"):
-        render(gpa, faces=[[0.0, 1.0]])
+        render(gpa, Metadata(faces=[[0.0, 1.0]]))
+
+
+# -- the scripts --
+
+LINT = Path(__file__).with_name("lint_page.mjs")
+needs_node = pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+
+
+def lint(*files):
+    command = [shutil.which("node"), str(LINT), *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+@needs_node
+def test_the_scripts_pass_their_checks():
+    assert lint() == (0, "")
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("const a = ;", "SyntaxError"),
+        (
+            "const value = 1;\nconst copy = vaule + value + copy;",
+            "vaule: declared and not used, or used and not declared",
+        ),
+        ("const text = `${value}` + text;", "value: declared and not used"),
+        ("document.body.innerHTML = document.title;", "markup from text"),
+        ("if (data == data) data = 1;", "use === or !=="),
+    ],
+)
+def test_the_checks_find_mistakes(script, problem, tmp_path):
+    (tmp_path / "wrong.js").write_text(script, encoding="utf-8")
+    code, printed = lint(tmp_path / "wrong.js")
+    assert code == 1
+    assert problem in printed
+
+
+def test_every_script_is_part_of_the_page():
+    page = render(AffineGPA().fit(scene()[0]))
+    template = files("kernelgpa.report").joinpath("template")
+    scripts = [one for one in template.iterdir() if one.name.endswith(".js")]
+    assert len(scripts) >= 5
+    assert all(one.read_text(encoding="utf-8") in page for one in scripts)
 
 
 # -- in a browser --
@@ -302,9 +360,9 @@ def opened(browser, tmp_path, page):
 
 
 def hovered_text(browser, landmark):
-    """What the map says of a landmark; asked again and again, because drawing anew takes a label away."""
-    at = f"[{{curveNumber: 0, pointNumber: {landmark}}}]"
-    browser.execute_script(f"Plotly.Fx.hover(document.querySelector('#mapPlot .live'), {at})")
+    """The hover label of a landmark; callers ask repeatedly, because drawing anew removes the label."""
+    point = f"[{{curveNumber: 0, pointNumber: {landmark}}}]"
+    browser.execute_script(f"Plotly.Fx.hover(document.querySelector('#mapPlot .interactive'), {point})")
     return text(browser, "#mapPlot .hoverlayer")
 
 
@@ -329,7 +387,7 @@ def click(browser, selector):
 
 
 def drawn_colours(browser, selector):
-    """How many colours the middle of a picture on the screen has."""
+    """The number of colours in the middle of a plot on the screen."""
     element = browser.find_element("css selector", selector)
     browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
     time.sleep(0.5)
@@ -340,7 +398,7 @@ def drawn_colours(browser, selector):
 
 
 POINTS = """
-    const plot = document.querySelector("#mapPlot .live");
+    const plot = document.querySelector("#mapPlot .interactive");
     return Array.from(plot.data[plot.data.length - 2].x).filter((x) => !Number.isNaN(x));
 """
 
@@ -353,20 +411,22 @@ def test_the_page_draws_and_the_slider_changes_the_cloud(browser, tmp_path, d):
     gpa = KernelGPA().fit(Observations.from_array(points, clouds=frames))
     faces = np.argsort(np.linalg.norm(template[:, None] - template, axis=2), axis=1)[:, :3]
     opened(
-        browser, tmp_path, render(gpa, unit="mm", tuning=tuning, faces=faces, notes=["a note"], settings={"seed": 1})
+        browser,
+        tmp_path,
+        render(gpa, Metadata(unit="mm", tuning=tuning, faces=faces, notes=["a note"], settings={"seed": 1})),
     )
     assert errors(browser) == []
-    assert "6 clouds of 40 landmarks" in text(browser, "#words")
+    assert "6 clouds of 40 landmarks" in text(browser, "#summaryText")
     assert drawn_colours(browser, "#mapPlot") > 5
     assert drawn_colours(browser, "#visibilityPlot") > 1
-    assert len(browser.find_elements("css selector", ".live .main-svg")) >= 5
+    assert len(browser.find_elements("css selector", ".interactive .main-svg")) >= 5
 
-    places = browser.execute_script(POINTS)
+    before = browser.execute_script(POINTS)
     assert "frame 0" in text(browser, "#cloudName")
     move = "const s = document.getElementById('cloud'); s.value = 4; s.dispatchEvent(new Event('input'))"
     browser.execute_script(move)
     until(lambda: "frame 4" in text(browser, "#cloudName"))
-    until(lambda: browser.execute_script(POINTS) != places)
+    until(lambda: browser.execute_script(POINTS) != before)
     expected = gpa.transform(points[4], cloud=4)[:, 0]
     np.testing.assert_allclose(browser.execute_script(POINTS), expected[~np.isnan(expected)], atol=1e-5)
     click(browser, "#next")
@@ -378,15 +438,15 @@ def test_the_page_draws_and_the_slider_changes_the_cloud(browser, tmp_path, d):
     assert errors(browser) == []
 
 
-def test_residuals_can_be_drawn_longer(browser, tmp_path):
+def test_residuals_can_be_enlarged(browser, tmp_path):
     points, _ = scene(noise=0.02)
     gpa = AffineGPA().fit(points)
     opened(browser, tmp_path, render(gpa))
     browser.execute_script(
         "const s = document.getElementById('factor'); s.value = '5'; s.dispatchEvent(new Event('change'))"
     )
-    off = gpa.transform(points[0], cloud=0) - gpa.map_
-    expected = (gpa.map_ + 5 * off)[:, 0]
+    residuals = gpa.transform(points[0], cloud=0) - gpa.map_
+    expected = (gpa.map_ + 5 * residuals)[:, 0]
     np.testing.assert_allclose(browser.execute_script(POINTS), expected[~np.isnan(expected)], atol=1e-5)
 
 
@@ -410,7 +470,7 @@ def test_tables_sort_worst_first_and_filter(browser, tmp_path):
     click(browser, "#landmarkTable th:nth-child(3) button")
     click(browser, "#landmarkTable th:nth-child(3) button")
     values = browser.execute_script(cells, 2)
-    assert values[-1] == "\u2013"  # what is not known is last in either direction
+    assert values[-1] == "\u2013"  # missing values come last in either direction
     assert [float(value) for value in values[:-1]] == sorted(float(value) for value in values[:-1])
     browser.execute_script(
         "const f = document.querySelector('#landmarkTable input'); f.value = '39'; f.dispatchEvent(new Event('input'))"
@@ -424,7 +484,8 @@ def test_tables_sort_worst_first_and_filter(browser, tmp_path):
 @pytest.mark.parametrize("d", [2, 3])
 def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
     gpa = KernelGPA().fit(named_hostile(d=d))
-    page = render(gpa, title=HOSTILE[1], unit=HOSTILE[2], notes=HOSTILE, settings={text: text for text in HOSTILE})
+    settings = {text: text for text in HOSTILE}
+    page = render(gpa, Metadata(title=HOSTILE[1], unit=HOSTILE[2], notes=HOSTILE, settings=settings))
     opened(browser, tmp_path, page)
     for cloud in range(6):
         browser.execute_script(
@@ -432,7 +493,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
             cloud,
         )
         until(lambda cloud=cloud: text(browser, "#cloudName bdi") == str(gpa.observations_.names[cloud]))
-    hover = "Plotly.Fx.hover(document.querySelector('#visibilityPlot .live'), [{xval: 2, yval: 1}], 'xy')"
+    hover = "Plotly.Fx.hover(document.querySelector('#visibilityPlot .interactive'), [{xval: 2, yval: 1}], 'xy')"
     browser.execute_script(hover)
     if d == 2:  # each hostile name in turn in a hover label of plotly
         for j in range(6):

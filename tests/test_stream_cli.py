@@ -338,7 +338,7 @@ def test_the_state_is_bounded_by_the_window(kernelgpa, texts, tmp_path):
         (["none.jsonl"], "none.jsonl: there is no such file; check the name, or give - for standard input"),
         (["."], ".: it is a folder; expected a file of frames, or - for standard input"),
         (["frames.jsonl", "--window", 1], "window is 1; expected None for all clouds, or 2 or more"),
-        (["frames.jsonl", "--method", "affine", "--bandwidth", 1], "affine warps have no bandwidth"),
+        (["frames.jsonl", "--method", "affine", "--bandwidth", 1], "method affine has no setting bandwidth"),
         (["frames.jsonl", "--checkpoint", "frames.jsonl"], "frames.jsonl is given twice"),
         (["frames.jsonl", "-o", "frames.jsonl"], "frames.jsonl is a file; give a folder"),
     ],

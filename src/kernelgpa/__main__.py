@@ -1,8 +1,8 @@
 """The command ``kernelgpa`` and ``python -m kernelgpa``.
 
-Nothing but the standard library is imported before Ctrl-C has its answer.  While NumPy and the rest are imported, which
-takes a second, an interrupt ends the process at once: libraries may catch an exception in the middle of an import, and
-nothing has been written that could be half done.
+Only the standard library is imported before the handler for Ctrl-C is installed.  While NumPy and other libraries are
+imported, which takes about a second, an interrupt ends the process at once: libraries may catch exceptions during
+imports, and nothing has been written yet that could be incomplete.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run a command; an interrupt is one line and exit code 130, also while modules are imported."""
-    before = signal.getsignal(signal.SIGINT)
-    interruptible = before is signal.default_int_handler  # not if whoever started the command ignores interrupts
+    """Run a command; an interrupt prints one line and exits with 130, also while modules are imported."""
+    handler = signal.getsignal(signal.SIGINT)
+    interruptible = handler is signal.default_int_handler  # a shell lets background commands ignore interrupts
     if interruptible:
-        signal.signal(signal.SIGINT, _end)
-        # registered first, so called last: Python then takes its own handlers away, and an interrupt would be a crash
+        signal.signal(signal.SIGINT, _exit_with_message)
+        # registered first, therefore called last: Python then removes its handlers, and an interrupt would be a crash
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     from .cli import main as run
 
     try:
         if interruptible:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, handler)
         run()
-    except KeyboardInterrupt:  # before the command begins, or while its error is printed
-        _end()
+    except KeyboardInterrupt:  # before the command starts, or while its error is printed
+        _exit_with_message()
     finally:
         if interruptible:
-            signal.signal(signal.SIGINT, _end_quietly)
+            signal.signal(signal.SIGINT, _exit_silently)
 
 
-def _end(*_: Any) -> NoReturn:
+def _exit_with_message(*_: Any) -> NoReturn:
     try:
         os.write(2, b"kernelgpa: interrupted; nothing was written\n")
     finally:  # also if standard error is closed
         os._exit(INTERRUPTED)
 
 
-def _end_quietly(*_: Any) -> NoReturn:
-    """After the command, while Python ends: the result is there."""
+def _exit_silently(*_: Any) -> NoReturn:
+    """After the command, while Python exits: the result has been written."""
     os._exit(INTERRUPTED)
 
 

@@ -1,4 +1,9 @@
-"""The command line: parse, call the library once, write.  Results go to standard output, words to standard error."""
+"""The command line: each command parses its options, calls the library once, and writes what it returns.
+
+Arguments and files enter; results leave on standard output and as files, messages on standard error.  No equations live
+here.  ``app`` runs the commands and is the only module that exits; ``options``, ``settings`` and ``messages`` are what
+the commands share.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import typer
 
 from ..version import __version__
 from . import convert, demo, register, reproduce, stream, tune, warp
-from .common import app, main
+from .app import app, main
 
 __all__ = ["app", "convert", "demo", "main", "register", "reproduce", "stream", "tune", "warp"]
 
@@ -27,7 +32,7 @@ def kernelgpa(
 ) -> None:
     """Register many deformed, partly seen point clouds with known correspondences into one frame.
 
-    Start with:
+    To begin, try:
 
         kernelgpa demo
 

@@ -1,8 +1,8 @@
-"""``kernelgpa convert`` and ``kernelgpa info``: files of one format into another, and what files hold."""
+"""``kernelgpa convert`` and ``kernelgpa info``: write files in another format, and print what files hold."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,37 +12,34 @@ import typer
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
 from ..io.files import FORMATS, drop_unsupported, read, suffix_of
-from ..io.landmark_file import LandmarkFile
+from ..io.landmark_file import LandmarkFile, ReadOptions
 from ..io.matching import match_clouds
-from .common import (
-    MATCHED,
-    AsJson,
-    Curves,
-    Inputs,
-    Missing,
-    NegativeIsMissing,
-    Verbose,
-    app,
-    print_json,
-    printable,
-    reading,
-    say,
-)
+from . import options
+from .app import app
+from .messages import MATCHING_RULES, print_json, print_message, printable
+
+LONGEST_NAME = 150  # bytes of a file name, without its ending
+
+Output = Annotated[
+    Path, typer.Option("--output", "-o", help="The file to write; with --to, the folder for one file per cloud.")
+]
+Suffix = Annotated[str | None, typer.Option(help="Write one file per cloud, with this ending, such as .mrk.json.")]
 
 
 @app.command()
 def convert(
-    files: Inputs,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A file, or a folder with --to for one file a cloud.")],
-    to: Annotated[str | None, typer.Option(help="The ending of the files in that folder, such as .mrk.json.")] = None,
-    missing: Missing = None,
-    negative_is_missing: NegativeIsMissing = False,
-    curves: Curves = False,
-    verbose: Verbose = False,
+    files: options.Files,
+    output: Output,
+    to: Suffix = None,
+    missing: options.Missing = None,
+    negative_is_missing: options.NegativeIsMissing = False,
+    curves: options.Curves = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Write the clouds of some files in another format.
+    """Write the clouds of one or more files in another format.
 
-    What the other format cannot hold is said.  Slicer files are in the frame LPS from then on.
+    Information that the other format cannot hold is listed.  The coordinates of Slicer files are converted to the LPS
+    frame.
 
     Examples:
 
@@ -50,65 +47,69 @@ def convert(
 
         kernelgpa convert skulls.tps -o skulls --to .mrk.json
     """
-    contents = [read(path, reading(missing, negative_is_missing, curves)) for path in files]
+    reading = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
+    contents = [read(path, reading) for path in files]
     for path, one in zip(files, contents, strict=True):
         for note in one.notes:
-            say(f"note: {path}: {note}")
+            print_message(f"note: {path}: {note}")
     if to is None:
         require_writable_file(output)
-        _write(output, _together(contents))
-        typer.echo(str(output))
-        return
-    suffix = to if to.startswith(".") else f".{to}"
-    if suffix not in FORMATS:
-        raise InvalidSetting(f"--to is {to!r}; expected one of {', '.join(FORMATS)}")
-    targets: dict[Path, LandmarkFile] = {}
-    for held in contents:
-        for specimen in held.clouds:
-            target = output / f"{file_name(specimen.name)}{suffix}"
-            if target.exists() or target in targets:
-                raise FormatError(target, None, "it is there already", "give an empty folder, and clouds other names")
-            targets[target] = replace(held, clouds=(specimen,))
-            if file_name(specimen.name) != specimen.name:
-                say(f"note: {specimen.name!r} is written to {target.name}")
-    ready = {target: _rendered(target, held) for target, held in targets.items()}  # all of them before any is written
-    output.mkdir(parents=True, exist_ok=True)
-    for target, data in ready.items():
+        rendered = {output: _rendered(output, _joined(contents))}
+    else:
+        targets = _one_file_per_cloud(contents, output, to if to.startswith(".") else f".{to}")
+        rendered = {target: _rendered(target, one) for target, one in targets.items()}
+        output.mkdir(parents=True, exist_ok=True)
+    for target, data in rendered.items():  # all were rendered before the first is written
         write_bytes(target, data)
         typer.echo(str(target))
 
 
+def _one_file_per_cloud(contents: list[LandmarkFile], folder: Path, suffix: str) -> dict[Path, LandmarkFile]:
+    if suffix not in FORMATS:
+        raise InvalidSetting(f"--to is {suffix!r}; expected one of {', '.join(FORMATS)}")
+    targets: dict[Path, LandmarkFile] = {}
+    for one in contents:
+        for specimen in one.clouds:
+            target = folder / f"{file_name(specimen.name)}{suffix}"
+            if target.exists() or target in targets:
+                raise FormatError(
+                    target, None, "it exists already", "give an empty folder, and each cloud a name of its own"
+                )
+            targets[target] = replace(one, clouds=(specimen,))
+            if file_name(specimen.name) != specimen.name:
+                print_message(f"note: {specimen.name!r} is written to {target.name}")
+    return targets
+
+
 def file_name(name: str) -> str:
-    """A cloud's name as the name of a file, in its folder and nowhere else."""
+    """A cloud's name as the name of a file that cannot leave its folder."""
     safe = "".join(c if c.isalnum() or c in "-_. +()" else "_" for c in name).strip(". ")
-    return safe.encode()[:150].decode(errors="ignore") or "cloud"
-
-
-def _write(path: Path, contents: LandmarkFile) -> None:
-    write_bytes(path, _rendered(path, contents))
+    return safe.encode()[:LONGEST_NAME].decode(errors="ignore") or "cloud"
 
 
 def _rendered(path: Path, contents: LandmarkFile) -> bytes:
     suffix = suffix_of(path)
-    held, lost = drop_unsupported(contents, suffix)
+    held, losses = drop_unsupported(contents, suffix)
     data = FORMATS[suffix].render(held)
-    for one in lost:
-        say(f"note: {path}: {one}")
+    for loss in losses:
+        print_message(f"note: {path}: {loss}")
     return data
 
 
-def _together(contents: list[LandmarkFile]) -> LandmarkFile:
-    """Clouds of several files as one, labels as they are."""
+def _joined(contents: list[LandmarkFile]) -> LandmarkFile:
+    """The clouds of several files in one, with their labels unchanged."""
     first = contents[0]
     if len(contents) == 1:
         return first
     units = {one.unit for one in contents if one.unit}
     if len(units) > 1:
-        raise InvalidObservations(f"the files are in different units, {', '.join(sorted(units))}; bring them to one")
+        raise InvalidObservations(
+            f"the files are in different units, {', '.join(sorted(units))}; convert them to one unit first"
+        )
     if len({one.frame for one in contents}) > 1:
-        say("note: some files do not tell their frame and were taken to be LPS like the others")
+        print_message("note: some files do not state their frame and are assumed to be LPS like the others")
     if any(one.faces is not None for one in contents):
-        say("note: faces left out; one file for each cloud (--to) keeps them")
+        print_message("note: faces are omitted; one file per cloud (--to) keeps them")
     return LandmarkFile(
         tuple(specimen for one in contents for specimen in one.clouds),
         labelled=any(one.labelled for one in contents),
@@ -117,16 +118,71 @@ def _together(contents: list[LandmarkFile]) -> LandmarkFile:
     )
 
 
+# -- info --
+
+
+@dataclass(frozen=True)
+class FileDescription:
+    """What a file holds."""
+
+    file: str
+    format: str
+    clouds: int
+    landmarks: tuple[int, int]  # fewest and most per cloud
+    dimension: int
+    unseen: int
+    labelled: bool
+    first_labels: list[str]
+    frame: str | None
+    unit: str | None
+    faces: int
+    notes: list[str]
+
+    @classmethod
+    def of(cls, path: Path, contents: LandmarkFile) -> FileDescription:
+        first = contents.clouds[0]
+        sizes = [len(one.points) for one in contents.clouds]
+        return cls(
+            file=str(path),
+            format=FORMATS[suffix_of(path)].holds.name,
+            clouds=len(contents.clouds),
+            landmarks=(min(sizes), max(sizes)),
+            dimension=first.points.shape[1],
+            unseen=sum(int(np.isnan(one.points).any(axis=1).sum()) for one in contents.clouds),
+            labelled=contents.labelled,
+            first_labels=list(first.labels[:3]),
+            frame=contents.frame,
+            unit=contents.unit,
+            faces=0 if contents.faces is None else len(contents.faces),
+            notes=list(contents.notes),
+        )
+
+    def __str__(self) -> str:
+        fewest, most = self.landmarks
+        clouds = "1 cloud" if self.clouds == 1 else f"{self.clouds} clouds"
+        parts = [
+            f"{self.file}: {self.format}, {clouds}",
+            f"{fewest if fewest == most else f'{fewest} to {most}'} landmarks",
+            f"{self.dimension}D",
+        ]
+        parts += [f"{self.unseen} unseen"] if self.unseen else []
+        parts += [f"{self.faces} faces"] if self.faces else []
+        parts += [f"frame {self.frame}"] if self.frame else []
+        parts += [f"unit {self.unit}"] if self.unit else []
+        parts += [f"labels {', '.join(self.first_labels)}, ..."] if self.labelled else ["no labels"]
+        return ", ".join(parts)
+
+
 @app.command()
 def info(
-    files: Inputs,
-    missing: Missing = None,
-    negative_is_missing: NegativeIsMissing = False,
-    curves: Curves = False,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
+    files: options.Files,
+    missing: options.Missing = None,
+    negative_is_missing: options.NegativeIsMissing = False,
+    curves: options.Curves = False,
+    as_json: options.AsJson = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """What files hold, and how their landmarks would be matched.
+    """Print what files hold, and how their landmarks would be matched.
 
     Examples:
 
@@ -134,63 +190,26 @@ def info(
 
         kernelgpa info scans.csv --json
     """
-    contents = [(str(path), read(path, reading(missing, negative_is_missing, curves))) for path in files]
-    told = [{"file": path, **described(path, one)} for path, one in contents]
-    try:
-        gathered = match_clouds(contents)
-        matching: dict[str, Any] = {
-            "clouds": len(gathered.names),
-            "landmarks": len(gathered.landmarks),
-            "matched_by": gathered.rule,
-            "notes": list(gathered.notes),
-        }
-    except InvalidObservations as error:
-        matching = {"problem": str(error)}
+    reading = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
+    contents = [(path, read(path, reading)) for path in files]
+    descriptions = [FileDescription.of(path, one) for path, one in contents]
+    matching, text = _matching([(str(path), one) for path, one in contents])
     if as_json:
-        print_json({"files": told, "together": matching})
+        print_json({"files": [asdict(one) for one in descriptions], "matching": matching})
         return
-    for one in told:
-        typer.echo(printable(_line(one)))
-        for note in one["notes"]:
+    for one in descriptions:
+        typer.echo(printable(str(one)))
+        for note in one.notes:
             typer.echo(printable(f"  note: {note}"))
-    typer.echo(printable(_together_line(matching)))
+    typer.echo(printable(f"all files: {text}"))
 
 
-def described(path: str, contents: LandmarkFile) -> dict[str, Any]:
-    sizes = [len(one.points) for one in contents.clouds]
-    unseen = sum(int(np.isnan(one.points).any(axis=1).sum()) for one in contents.clouds)
-    return {
-        "format": FORMATS[suffix_of(Path(path))].holds.name,
-        "clouds": len(contents.clouds),
-        "landmarks": [min(sizes), max(sizes)],
-        "dimension": contents.clouds[0].points.shape[1],
-        "unseen": unseen,
-        "labelled": contents.labelled,
-        "first_labels": list(contents.clouds[0].labels[:3]),
-        "frame": contents.frame,
-        "unit": contents.unit,
-        "faces": 0 if contents.faces is None else len(contents.faces),
-        "notes": list(contents.notes),
-    }
-
-
-def _line(one: dict[str, Any]) -> str:
-    least, most = one["landmarks"]
-    clouds = "1 cloud" if one["clouds"] == 1 else f"{one['clouds']} clouds"
-    words = [
-        f"{one['file']}: {one['format']}, {clouds}, {least if least == most else f'{least} to {most}'} landmarks",
-        f"{one['dimension']}D",
-    ]
-    words += [f"{one['unseen']} unseen"] if one["unseen"] else []
-    words += [f"{one['faces']} faces"] if one["faces"] else []
-    words += [f"frame {one['frame']}"] if one["frame"] else []
-    words += [f"unit {one['unit']}"] if one["unit"] else []
-    words += [f"labels {', '.join(one['first_labels'])}, ..."] if one["labelled"] else ["no labels"]
-    return ", ".join(words)
-
-
-def _together_line(matching: dict[str, Any]) -> str:
-    if "problem" in matching:
-        return f"together: {matching['problem']}"
-    rule = MATCHED[matching["matched_by"]]
-    return f"together: {matching['clouds']} clouds, {matching['landmarks']} landmarks matched by {rule}"
+def _matching(contents: list[tuple[str, LandmarkFile]]) -> tuple[dict[str, Any], str]:
+    """How the landmarks would be matched, for programs and for people."""
+    try:
+        matched = match_clouds(contents)
+    except InvalidObservations as error:
+        return {"problem": str(error)}, str(error)
+    clouds, landmarks = len(matched.names), len(matched.landmarks)
+    record = {"clouds": clouds, "landmarks": landmarks, "matched_by": matched.rule, "notes": list(matched.notes)}
+    return record, f"{clouds} clouds, {landmarks} landmarks matched by {MATCHING_RULES[matched.rule]}"

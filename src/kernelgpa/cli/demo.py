@@ -1,13 +1,13 @@
-"""``kernelgpa demo`` and ``kernelgpa simulate``: data with the truth, for a first look."""
+"""``kernelgpa demo`` and ``kernelgpa simulate``: simulated data with known truth, for a first look."""
 
 from __future__ import annotations
 
 import io
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -15,27 +15,66 @@ from rich.table import Table
 
 from .. import plotting, simulate
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from ..estimators.base import GPA
 from ..io.atomic import require_writable, require_writable_file, write_bytes
 from ..io.files import drop_unsupported, suffix_of, write
 from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
-from ..report.result_folder import PICTURE, About, require_replaceable, save
+from ..report.metadata import Metadata
+from ..report.result_folder import PICTURE, require_replaceable, save
+from ..simulate import Simulation
 from ..streaming import frames
 from ..trust import metrics
-from .common import Verbose, app, say, spoken_warnings
+from ..typing import Array
+from . import options
+from .app import app
+from .messages import print_message, printed_warnings
 
-FRAMES = ".jsonl"
+FRAMES_SUFFIX = ".jsonl"
+EXPLANATIONS = (
+    "disagreement: distance between a surface point's images in the map and their mean, over the clouds",
+    "sensor-frame error: distance to the mean of the other clouds, in each cloud's own frame",
+    "map error: distance between the map and the true liver, after rigid alignment",
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How well one kind of warp registers the simulated liver; lengths in mm."""
+
+    disagreement: float
+    worst_disagreement: float
+    sensor_error: float
+    map_error: float
+    seconds: float
+
+    @classmethod
+    def of(cls, gpa: GPA, scene: Simulation) -> Comparison:
+        """Fit the estimator and compare all points of the surface."""
+        start = time.perf_counter()
+        gpa.fit(scene.points)
+        seconds = time.perf_counter() - start
+        surface = gpa.transform_clouds(scene.surfaces)
+        consistency = metrics.consistency(surface)
+        return cls(
+            disagreement=float(consistency.mean()),
+            worst_disagreement=float(consistency.max()),
+            sensor_error=float(metrics.sensor_error(surface, gpa.jacobians(scene.surfaces)).mean()),
+            map_error=metrics.map_error(gpa.map_, scene.template),
+            seconds=seconds,
+        )
 
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The result folder.")] = Path("kernelgpa-demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another scene.")] = 0,
-    verbose: Verbose = False,
+    output: options.ResultFolder = Path("kernelgpa-demo"),
+    seed: options.Seed = 0,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Register a simulated liver that bends while a sensor circles it.
+    """Register a simulated liver that deforms while a sensor circles it.
 
-    Twelve clouds, each seeing about 70 % of 150 landmarks with 0.5 mm noise; the table compares four kinds of warp on
-    all 2002 points of the surface.  The folder holds the registration by kernel warps: open its report.html.
+    Each of 12 clouds sees about 70 % of 150 landmarks, with 0.5 mm noise.  The table compares four kinds of warp on all
+    2002 points of the liver's surface.  The result folder holds the registration by kernel warps: open its report.html
+    in a browser.
 
     Examples:
 
@@ -45,66 +84,66 @@ def demo(
     """
     require_replaceable(output)
     require_writable(output)
-    with spoken_warnings():
-        _demo(output, seed)
-
-
-def _demo(output: Path, seed: int) -> None:
-    scene = simulate.liver(clouds=12, landmarks=150, bend=8.0, hidden=0.3, noise=0.5, seed=seed)
-    methods = {"rigid": RigidGPA(), "affine": AffineGPA(), "thin-plate": TPSGPA(), "kernel": KernelGPA()}
-    table = Table("warps", title="12 clouds of a bending liver, 150 landmarks, 30 % unseen")
-    for heading in ("disagreement", "worst point", "sensor error", "map error", "time"):
-        table.add_column(heading, justify="right")
-    panels = {"as measured": scene.points}
-    kernel = methods["kernel"]
-    for name, method in methods.items():
-        begun = time.perf_counter()
-        method.fit(scene.points)
-        seconds = time.perf_counter() - begun
-        surface = method.transform_clouds(scene.surfaces)
-        delta = metrics.consistency(surface)
-        error = metrics.map_error(method.map_, scene.template)
-        sensor = metrics.sensor_error(surface, method.jacobians(scene.surfaces)).mean()
-        lengths = [f"{length:.2f} mm" for length in (delta.mean(), delta.max(), sensor, error)]
-        table.add_row(name, *lengths, f"{seconds:.2f} s")
-        if name in ("rigid", "kernel"):
-            panels[f"{name}: surface {delta.mean():.1f} mm apart"] = method.transform_clouds(scene.points)
-    about = About(title=f"demo: a bending liver, seed {seed}", unit="mm")
-    save(kernel, output, about, _picture(plotting.side_by_side(panels, unit="mm")))
+    with printed_warnings():
+        scene = simulate.liver(clouds=12, landmarks=150, bend=8.0, hidden=0.3, noise=0.5, seed=seed)
+        methods = {"rigid": RigidGPA(), "affine": AffineGPA(), "thin-plate": TPSGPA(), "kernel": KernelGPA()}
+        compared = {name: Comparison.of(gpa, scene) for name, gpa in methods.items()}
+        panels = {"as measured": scene.points}
+        for name in ("rigid", "kernel"):
+            title = f"{name}: disagreement {compared[name].disagreement:.1f} mm"
+            panels[title] = methods[name].transform_clouds(scene.points)
+        metadata = Metadata(title=f"demo: a deforming liver, seed {seed}", unit="mm")
+        save(methods["kernel"], output, metadata, _png(plotting.side_by_side(panels, unit="mm")))
     console = Console()
-    console.print(table)
-    console.print("disagreement: how far the clouds' images of a surface point lie apart", style="dim")
-    console.print("sensor error: the same in the clouds' own frames, against the mean of the others", style="dim")
-    console.print("map error: how far the map is from the true liver, rigidly aligned", style="dim")
+    console.print(_table(compared))
+    for text in EXPLANATIONS:
+        console.print(text, style="dim")
     console.print(f"report: {output / 'report.html'}", soft_wrap=True)
     console.print(f"picture: {output / PICTURE}", soft_wrap=True)
 
 
-def _picture(figure: Figure) -> bytes:
+def _table(compared: dict[str, Comparison]) -> Table:
+    table = Table("warps", title="12 clouds of a deforming liver, 150 landmarks, 30 % of the observations hidden")
+    for heading in ("disagreement", "worst point", "sensor-frame error", "map error", "time"):
+        table.add_column(heading, justify="right")
+    for name, one in compared.items():
+        lengths = (one.disagreement, one.worst_disagreement, one.sensor_error, one.map_error)
+        table.add_row(name, *(f"{length:.2f} mm" for length in lengths), f"{one.seconds:.2f} s")
+    return table
+
+
+def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()
 
 
+# -- simulate --
+
+SimulatedFile = Annotated[
+    Path, typer.Option("--output", "-o", help="The file of landmarks, in any supported format, or frames.jsonl.")
+]
+Hidden = Annotated[float, typer.Option(help="Share of the observations that are not seen, 0 to 1.")]
+Wrong = Annotated[float, typer.Option(help="Share of the observations that are exchanged with others, 0 to 1.")]
+TruthFile = Annotated[Path | None, typer.Option(help="A file for the undeformed landmarks.")]
+SurfaceFile = Annotated[Path | None, typer.Option(help="A file for all points of the surface, in each cloud's frame.")]
+
+
 @app.command(name="simulate")
 def simulate_liver(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file of the landmarks, of any format, or frames.jsonl.")
-    ],
-    clouds: Annotated[int, typer.Option(help="How many.")] = 12,
-    landmarks: Annotated[int, typer.Option(help="How many, up to one a vertex.")] = 150,
-    bend: Annotated[float, typer.Option(help="Root mean square displacement, in mm.")] = 8.0,
-    hidden: Annotated[float, typer.Option(help="The share of the observations that is not seen.")] = 0.3,
-    noise: Annotated[float, typer.Option(help="In mm.")] = 0.5,
-    wrong: Annotated[float, typer.Option(help="The share of the observations that are exchanged.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another scene.")] = 0,
-    truth: Annotated[Path | None, typer.Option(help="Where the undeformed landmarks go.")] = None,
-    surface: Annotated[
-        Path | None, typer.Option(help="Where all points of the surface go, as each cloud has them.")
-    ] = None,
-    verbose: Verbose = False,
+    output: SimulatedFile,
+    clouds: Annotated[int, typer.Option(help="Number of clouds.")] = 12,
+    landmarks: Annotated[int, typer.Option(help="Number of landmarks, at most one per vertex.")] = 150,
+    bend: Annotated[float, typer.Option(help="Root mean square displacement by the deformation, in mm.")] = 8.0,
+    hidden: Hidden = 0.3,
+    noise: Annotated[float, typer.Option(help="Standard deviation of the noise, in mm.")] = 0.5,
+    wrong: Wrong = 0.0,
+    seed: options.Seed = 0,
+    truth: TruthFile = None,
+    surface: SurfaceFile = None,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Simulate clouds of a liver that bends while a sensor circles it.
+    """Simulate clouds of a liver that deforms while a sensor circles it.
 
     Examples:
 
@@ -114,10 +153,10 @@ def simulate_liver(
 
         kernelgpa simulate -o frames.jsonl --clouds 60        (for kernelgpa stream)
     """
-    as_frames = output.suffix.lower() == FRAMES
+    as_frames = output.suffix.lower() == FRAMES_SUFFIX
     for path in (None if as_frames else output, truth, surface):
         if path is not None:
-            suffix_of(path)
+            suffix_of(path)  # an error if there is no such format
     for path in (output, truth, surface):
         if path is not None:
             require_writable_file(path)
@@ -130,18 +169,18 @@ def simulate_liver(
         _write(surface, scene.surfaces)
 
 
-def _write(path: Path, points: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
+def _write(path: Path, points: Array) -> None:  # (n, m, d)
     labels = numbered_labels(points.shape[1])
-    specimens = tuple(LabelledCloud(f"cloud{t + 1}", own, labels) for t, own in enumerate(points))
-    held, lost = drop_unsupported(LandmarkFile(specimens, labelled=True, unit="mm"), suffix_of(path))
-    for one in lost:
-        say(f"note: {path}: {one}")
+    clouds = tuple(LabelledCloud(f"cloud{t + 1}", own, labels) for t, own in enumerate(points))
+    held, losses = drop_unsupported(LandmarkFile(clouds, labelled=True, unit="mm"), suffix_of(path))
+    for loss in losses:
+        print_message(f"note: {path}: {loss}")
     write(path, held)
     typer.echo(str(path))
 
 
-def _write_frames(path: Path, points: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
-    """One cloud a line, as it would come from the sensor; its time is its number."""
+def _write_frames(path: Path, points: Array) -> None:  # (n, m, d)
+    """One cloud per line, as a sensor would deliver it; its time is its number."""
     labels = numbered_labels(points.shape[1])
     lines = [frames.render(t, float(t), labels, own) for t, own in enumerate(points)]
     write_bytes(path, "".join(lines).encode())

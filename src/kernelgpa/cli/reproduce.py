@@ -9,33 +9,40 @@ from typing import Annotated
 import typer
 
 from ..experiments import EXPERIMENTS
-from ..experiments import reproduce as run
-from .common import AsJson, Verbose, app, print_json, printable, spoken_warnings
+from ..experiments import reproduce as run_experiments
+from . import options
+from .app import app
+from .messages import print_json, printable, printed_warnings
 
 Experiment = StrEnum("Experiment", [*EXPERIMENTS, "all"])  # type: ignore[misc]
+Names = Annotated[list[Experiment], typer.Argument(help="liver, face, ct, scales or all.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="The folder for tables, figures and the page.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Use fewer clouds, landmarks and trials; takes minutes, not hours.")
+]
+Data = Annotated[
+    Path | None, typer.Option(help="A folder of data, published or your own, on which the same methods run as well.")
+]
+Paper = Annotated[
+    Path | None,
+    typer.Option(help="A folder of the paper's tables as CSV, named like ours, to print below ours."),
+]
 
 
 @app.command()
 def reproduce(
-    names: Annotated[list[Experiment], typer.Argument(help="liver, face, ct, scales or all.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of tables, figures and the page.")] = Path(
-        "experiments"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer clouds, landmarks and trials: some minutes.")] = False,
-    data: Annotated[
-        Path | None, typer.Option(help="A folder of published data, or your own, to run the same methods on too.")
-    ] = None,
-    paper: Annotated[
-        Path | None,
-        typer.Option(help="A folder of tables (CSV) named like ours, with the paper's numbers, to stand below ours."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another scene.")] = 0,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
+    names: Names,
+    output: Output = Path("experiments"),
+    quick: Quick = False,
+    data: Data = None,
+    paper: Paper = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Run the paper's experiments on simulated data and write tables, figures and a page.
 
-    The page says which claims of the paper, and of this project, hold on these data.
+    The page lists which claims of the paper, and of this project, hold on these data.
 
     Examples:
 
@@ -45,16 +52,15 @@ def reproduce(
 
         kernelgpa reproduce scales --quick --data handbag -o experiments
 
-        kernelgpa reproduce liver --paper typed -o experiments
+        kernelgpa reproduce liver --paper tables -o experiments
     """
-    with spoken_warnings():
-        page, outcomes = run([str(name) for name in names], output, quick, seed, data, paper)
+    with printed_warnings():
+        page, outcomes = run_experiments([str(name) for name in names], output, quick, seed, data, paper)
     if as_json:
-        print_json([{"text": one.text, "holds": one.holds, "found": one.found} for o in outcomes for one in o.claims])
+        claims = [claim for outcome in outcomes for claim in outcome.claims]
+        print_json([{"text": one.text, "holds": one.holds, "found": one.found} for one in claims])
         return
     for outcome in outcomes:
-        for claim in outcome.claims:
-            typer.echo(printable(str(claim)))
-        for note in outcome.notes:
-            typer.echo(printable(note))
+        for line in (*outcome.claims, *outcome.notes):
+            typer.echo(printable(str(line)))
     typer.echo(f"page: {page}")

@@ -27,8 +27,10 @@ from ..streaming.frames.input_lines import STANDARD_INPUT, InputLine, InputPosit
 from ..streaming.frames.live_view import page
 from ..streaming.frames.output_files import MAP, POSES, UPDATES, OutputFiles, require_sizes
 from ..streaming.frames.pipeline import FramePipeline, UpdateReport
-from .common import Verbose, app, say
-from .register import estimator_of, modes_of
+from .app import app
+from .messages import print_message
+from .options import Verbose
+from .settings import estimator_of, modes_of
 
 STOPPED = 1  # the exit code of a run that was stopped before the end of its input
 REFRESH_INTERVAL = 1.0  # seconds between two pages of --view, or two lines of progress
@@ -192,12 +194,12 @@ class Run:
                 self.unsaved_frames += 1
         except FormatError as error:
             pipeline.previous = None
-            say(f"{error}; the line is skipped")
+            print_message(f"{error}; the line is skipped")
             if not line.complete:  # perhaps still being written
                 return True
         except (InvalidObservations, MemoryError) as error:
             found = str(error) or "there is not enough memory for it"
-            say(f"{source}, line {line.number}: {found}; the line is skipped")
+            print_message(f"{source}, line {line.number}: {found}; the line is skipped")
         self.saved = replace(self.saved, position=line.position)
         if pipeline.update_is_due:
             self._update()
@@ -217,7 +219,7 @@ class Run:
             self._show()
         if sys.stderr is not None and sys.stderr.isatty() and now >= self.printed + REFRESH_INTERVAL:
             self.printed = now
-            say(f"frame {report.frame}: {report.clouds} clouds, {report.landmarks} landmarks")
+            print_message(f"frame {report.frame}: {report.clouds} clouds, {report.landmarks} landmarks")
 
     def _show(self, ended: bool = False) -> None:
         if self.view is not None and self.report is not None:

@@ -13,44 +13,44 @@ from rich.table import Table
 from ..errors import InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
 from ..io.files import read_clouds
+from ..io.landmark_file import ReadOptions
 from ..trust import selection
-from .common import (
-    AsJson,
-    Curves,
-    Inputs,
-    Missing,
-    NegativeIsMissing,
-    Verbose,
-    app,
-    print_json,
-    reading,
-    say,
-    spoken_warnings,
-    tell_gathered,
-)
-from .register import GRIDS, Method, estimator_of
+from . import options
+from .app import app
+from .messages import print_json, print_matching, print_message, printed_warnings
+from .options import Method
+from .settings import MethodSettings, input_section
+
+MOST_ROWS = 10  # of the table that is printed
+
+SettingsFile = Annotated[
+    Path | None, typer.Option("--output", "-o", help="A settings.toml to write, for kernelgpa register --config.")
+]
+Bandwidths = Annotated[str | None, typer.Option(help="Bandwidths to try, such as 0.1,0.25,0.5.")]
+Smoothings = Annotated[str | None, typer.Option(help="Values of smoothing to try, such as 0.01,0.1.")]
+Kernels = Annotated[str | None, typer.Option(help="Kernels to try, such as gaussian,matern52.")]
+Rounds = Annotated[int, typer.Option(help="Number of refinements of the grid around the best setting.")]
+Jobs = Annotated[int | None, typer.Option(help="Number of parallel processes; -1: one per core.  [1]")]
 
 
 @app.command()
 def tune(
-    files: Inputs,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A settings.toml with the best, for register --config.")
-    ] = None,
-    method: Annotated[Method, typer.Option(help="The warps: kernel or tps.")] = Method.KERNEL,
-    bandwidth: Annotated[str | None, typer.Option(help="Values to try, as in 0.1,0.25,0.5.")] = None,
-    smoothing: Annotated[str | None, typer.Option(help="Values to try.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="Kernels to try, as in gaussian,matern52.")] = None,
-    folds: Annotated[int, typer.Option(help="Groups of landmarks left out in turn.")] = 10,
-    rounds: Annotated[int, typer.Option(help="Refinements between the best and its neighbours.")] = 2,
-    n_jobs: Annotated[int | None, typer.Option(help="Processes side by side; -1: one a core.")] = None,
-    missing: Missing = None,
-    negative_is_missing: NegativeIsMissing = False,
-    curves: Curves = False,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
+    files: options.Files,
+    output: SettingsFile = None,
+    method: Annotated[Method, typer.Option(help="The kind of warp: kernel or tps.")] = Method.KERNEL,
+    bandwidth: Bandwidths = None,
+    smoothing: Smoothings = None,
+    kernel: Kernels = None,
+    folds: Annotated[int, typer.Option(help="Number of groups of landmarks that are held out in turn.")] = 10,
+    rounds: Rounds = 2,
+    n_jobs: Jobs = None,
+    missing: options.Missing = None,
+    negative_is_missing: options.NegativeIsMissing = False,
+    curves: options.Curves = False,
+    as_json: options.AsJson = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Find the settings with the least error on landmarks left out, measured in the sensors' own frames.
+    """Find the settings with the smallest sensor-frame error of held-out landmarks.
 
     Examples:
 
@@ -60,37 +60,33 @@ def tune(
 
         kernelgpa register --config settings.toml -o out
     """
-    if method.value not in GRIDS:
-        raise InvalidSetting(f"{method.value} warps have nothing to tune; use --method kernel or tps")
-    grid: dict[str, list[Any]] = dict(GRIDS[method.value])
-    for name, text in (("bandwidth", bandwidth), ("smoothing", smoothing), ("kernel", kernel)):
-        if text is not None:
-            grid[name] = _values(name, text)
-    estimator = estimator_of({"name": method.value})
-    odd = set(grid) - set(estimator.get_params(deep=False))
-    if odd:
-        raise InvalidSetting(f"{method.value} warps have no {', '.join(sorted(odd))}")
+    grid = _grid(method.value, {"bandwidth": bandwidth, "smoothing": smoothing, "kernel": kernel})
     if output is not None:
-        require_writable_file(output)  # before what takes minutes
-    gathered = read_clouds(files, reading(missing, negative_is_missing, curves))
-    tell_gathered(gathered)
-    with spoken_warnings():
-        tuning = selection.tune(gathered.observations, estimator, grid, folds=folds, rounds=rounds, n_jobs=n_jobs)
+        require_writable_file(output)  # before the work
+    reading = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
+    matched = read_clouds(files, reading)
+    print_matching(matched)
+    with printed_warnings():
+        estimator = MethodSettings(method.value).estimator()
+        tuning = selection.tune(matched.observations, estimator, grid, folds=folds, rounds=rounds, n_jobs=n_jobs)
     if output is not None:
-        told = {"missing": missing, "negative_is_missing": negative_is_missing or None, "curves": curves or None}
-        settings = {
-            "input": {
-                "files": [str(path.resolve()) for path in files],
-                **{name: value for name, value in told.items() if value is not None},
-            },
-            "method": {"name": method.value, **tuning.best_trial.settings},
-        }
-        write_bytes(output, tomli_w.dumps(settings).encode())
-        say(f"settings: {output}")
+        section = {"name": method.value, **tuning.best_trial.settings}
+        write_bytes(output, tomli_w.dumps({"input": input_section(files, reading), "method": section}).encode())
+        print_message(f"settings: {output}")
     if as_json:
-        print_json({"best": tuning.best_trial.settings, "trials": [_plain_trial(one) for one in tuning.trials]})
+        print_json({"best": tuning.best_trial.settings, "trials": [_trial_record(one) for one in tuning.trials]})
     else:
-        _print_table(tuning, gathered.unit)
+        Console().print(_table(tuning, matched.unit))
+
+
+def _grid(method: str, typed: dict[str, str | None]) -> dict[str, list[Any]]:
+    settings = MethodSettings(method)
+    grid = {**settings.grid(), **{name: _values(name, text) for name, text in typed.items() if text is not None}}
+    unknown = set(grid) - set(settings.estimator().get_params(deep=False))
+    if unknown:
+        names = " or ".join(f"--{name}" for name in sorted(unknown))
+        raise InvalidSetting(f"--method {method} has no setting {names}; omit it")
+    return grid
 
 
 def _values(name: str, text: str) -> list[Any]:
@@ -100,28 +96,27 @@ def _values(name: str, text: str) -> list[Any]:
     try:
         return [float(word) for word in words]
     except ValueError:
-        raise InvalidSetting(f"--{name} is {text!r}; expected numbers with commas between them") from None
+        raise InvalidSetting(f"--{name} is {text!r}; expected numbers separated by commas") from None
 
 
-def _plain_trial(trial: selection.Trial) -> dict[str, Any]:
-    score = None if trial.failure else trial.sensor_rms
-    return {"settings": trial.settings, "sensor_rms": score, "failure": trial.failure, "seconds": trial.seconds}
+def _trial_record(trial: selection.Trial) -> dict[str, Any]:
+    error = None if trial.failure else trial.sensor_rms
+    return {"settings": trial.settings, "sensor_rms": error, "failure": trial.failure, "seconds": trial.seconds}
 
 
-def _print_table(tuning: selection.Tuning, unit: str | None) -> None:
+def _table(tuning: selection.Tuning, unit: str | None) -> Table:
     names = list(tuning.best_trial.settings)
-    table = Table(*names, title="best settings by the error on landmarks left out", caption=_caption(tuning))
-    table.add_column(f"error{f' ({unit})' if unit else ''}", justify="right")
-    ordered = sorted(tuning.trials, key=lambda trial: trial.sensor_rms)
-    for trial in ordered[:10]:
-        table.add_row(*(_word(trial.settings.get(name)) for name in names), f"{trial.sensor_rms:.4g}")
-    Console().print(table)
+    table = Table(*names, title="settings with the smallest held-out error", caption=_caption(tuning))
+    table.add_column(f"sensor-frame error{f' ({unit})' if unit else ''}", justify="right")
+    for trial in sorted(tuning.trials, key=lambda trial: trial.sensor_rms)[:MOST_ROWS]:
+        table.add_row(*(_cell(trial.settings.get(name)) for name in names), f"{trial.sensor_rms:.4g}")
+    return table
 
 
 def _caption(tuning: selection.Tuning) -> str:
-    edge = f"; best at the edge of the grid in {', '.join(tuning.at_edge)}" if tuning.at_edge else ""
-    return f"{len(tuning.trials)} settings tried, the best {min(10, len(tuning.trials))} shown{edge}"
+    edge = f"; the best {' and '.join(tuning.at_edge)} lies at the edge of the grid" if tuning.at_edge else ""
+    return f"{len(tuning.trials)} settings tried, the best {min(MOST_ROWS, len(tuning.trials))} shown{edge}"
 
 
-def _word(value: Any) -> str:
+def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)

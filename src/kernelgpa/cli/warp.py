@@ -1,11 +1,11 @@
-"""``kernelgpa warp`` and ``kernelgpa evaluate``: what a result folder is for."""
+"""``kernelgpa warp`` and ``kernelgpa evaluate``: the use of a result folder."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -16,46 +16,39 @@ from ..errors import FormatError, InvalidObservations
 from ..estimators.base import GPA
 from ..io.atomic import require_writable_file
 from ..io.files import drop_unsupported, read, read_clouds, suffix_of, write
-from ..io.landmark_file import LabelledCloud, LandmarkFile
+from ..io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from ..observations.identifiers import index_of
-from ..report.result_folder import load_with_notes
+from ..report.metadata import Metadata
+from ..report.result_folder import load_with_metadata
 from ..trust.agreement import distribution
 from ..trust.metrics import consistency, map_error, sensor_error
-from ..typing import Name
-from .common import (
-    AsJson,
-    Curves,
-    Inputs,
-    Missing,
-    NegativeIsMissing,
-    Verbose,
-    amount,
-    app,
-    print_json,
-    reading,
-    say,
-    spoken_warnings,
-    tell_gathered,
-)
+from ..typing import Array, Name
+from . import options
+from .app import app
+from .messages import formatted, print_json, print_matching, print_message, printed_warnings
 
 Result = Annotated[Path, typer.Argument(help="A result folder.")]
+Mesh = Annotated[Path, typer.Argument(help="A mesh or a file of points, in the cloud's own frame.")]
+CloudName = Annotated[str, typer.Option(help="The cloud that the points belong to: its name, or its number from 0.")]
+WarpedFile = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The file to write.  [NAME-warped beside the input]")
+]
+Inverse = Annotated[bool, typer.Option("--inverse", help="Warp from the map back into the cloud.")]
 
 
 @app.command()
 def warp(
     result: Result,
-    mesh: Annotated[Path, typer.Argument(help="A mesh or a file of points, of any size, in the cloud's own frame.")],
-    cloud: Annotated[str, typer.Option(help="The cloud that the points belong to: its name or its number from 0.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where it goes.  [NAME-warped beside the input]")
-    ] = None,
-    inverse: Annotated[bool, typer.Option("--inverse", help="From the map back into the cloud.")] = False,
-    verbose: Verbose = False,
+    mesh: Mesh,
+    cloud: CloudName,
+    output: WarpedFile = None,
+    inverse: Inverse = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Take a mesh or points of one cloud into the map, or back.
+    """Warp a mesh or the points of one cloud into the map, or back.
 
-    Faces, labels and the format stay as they are.  Points that cannot be taken back (where a warp folds) are an error
-    for meshes and empty in files that can say so.
+    Faces, labels and the format are kept.  Points that cannot be warped back, because the warp folds there, are left
+    empty if the format allows it, and are an error otherwise, as in meshes.
 
     Examples:
 
@@ -67,20 +60,20 @@ def warp(
     """
     suffix = suffix_of(mesh)
     target = output or mesh.with_name(f"{mesh.name[: -len(suffix)]}-{'unwarped' if inverse else 'warped'}{suffix}")
-    suffix_of(target)
+    suffix_of(target)  # an error if there is no such format
     require_writable_file(target)
-    gpa, about = load_with_notes(result)
+    gpa, metadata = load_with_metadata(result)
     name = cloud_of(gpa, cloud)
     contents = read(mesh)
-    own = specimen_of(contents, str(name), mesh)
-    for note in _differences(contents, about):
-        say(f"note: {note}")
-    with spoken_warnings():
-        moved = (gpa.inverse_transform if inverse else gpa.transform)(own.points, name)
-    moved_specimen = replace(own, name=str(name) if inverse else own.name, points=moved)
-    held, lost = drop_unsupported(replace(contents, clouds=(moved_specimen,)), suffix_of(target))
-    for one in (*contents.notes, *lost):
-        say(f"note: {one}")
+    specimen = specimen_of(contents, str(name), mesh)
+    for note in _differences(contents, metadata):
+        print_message(f"note: {note}")
+    with printed_warnings():
+        points = (gpa.inverse_transform if inverse else gpa.transform)(specimen.points, name)
+    warped = replace(specimen, name=str(name) if inverse else specimen.name, points=points)
+    held, losses = drop_unsupported(replace(contents, clouds=(warped,)), suffix_of(target))
+    for note in (*contents.notes, *losses):
+        print_message(f"note: {note}")
     write(target, held)
     typer.echo(str(target))
 
@@ -101,19 +94,21 @@ def specimen_of(contents: LandmarkFile, name: str, path: Path) -> LabelledCloud:
     )
 
 
-def _differences(contents: LandmarkFile, about: dict[str, Any]) -> list[str]:
-    """What a file says of its frame and unit against what the result is in."""
+def _differences(contents: LandmarkFile, metadata: Metadata) -> list[str]:
+    """Where the frame or unit of a file differs from that of the result."""
     notes = []
-    for what, own in (("frame", contents.frame), ("unit", contents.unit)):
-        known = about.get(what)
-        if known and own != known:
-            told = f"is in {own}" if own else "does not tell its own"
-            notes.append(f"the result is in the {what} {known}, and the file {told}")
+    for what, own, expected in (
+        ("frame", contents.frame, metadata.frame),
+        ("unit", contents.unit, metadata.unit),
+    ):
+        if expected and own != expected:
+            found = f"is in {own}" if own else f"does not state its {what}"
+            notes.append(f"the {what} of the result is {expected}, but the file {found}")
     return notes
 
 
 def cloud_of(gpa: GPA, text: str) -> Name:
-    """A cloud by its name or, where no name is equal to it, by its number."""
+    """The cloud with this name or, if there is none, with this number."""
     names = gpa.observations_.names
     by_text: dict[Name, int] = {str(name): t for t, name in enumerate(names)}
     if text in by_text:
@@ -121,22 +116,62 @@ def cloud_of(gpa: GPA, text: str) -> Name:
     return names[index_of(int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else text, by_text, "cloud")]
 
 
+# -- evaluate --
+
+
+@dataclass(frozen=True)
+class Statistics:
+    mean: float | str | None
+    median: float | str | None
+    worst: float | str | None
+
+    @classmethod
+    def of(cls, values: Array) -> Statistics:
+        found = distribution(values)
+        return cls(found["mean"], found["median"], found["worst"])
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a result registers points that it was not fitted to; lengths in ``unit``."""
+
+    points: int
+    clouds: int
+    unit: str | None
+    disagreement: Statistics
+    sensor_error: Statistics
+    map_error: float | None  # None: no truth was given
+
+    @classmethod
+    def of(cls, gpa: GPA, points: Array, unit: str | None, true_map: Array | None) -> Evaluation:
+        warped = gpa.transform_clouds(points)
+        shared = np.sum(~np.isnan(points[:, :, 0]), axis=0) >= 2  # a single cloud always agrees with itself
+        return cls(
+            points=points.shape[1],
+            clouds=int(np.sum(~np.isnan(points).all(axis=(1, 2)))),
+            unit=unit,
+            disagreement=Statistics.of(np.where(shared, consistency(warped), np.nan)),
+            sensor_error=Statistics.of(sensor_error(warped, gpa.jacobians(points))),
+            map_error=None if true_map is None else map_error(gpa.map_, true_map),
+        )
+
+
 @app.command()
 def evaluate(
     result: Result,
-    tests: Inputs,
-    truth: Annotated[Path | None, typer.Option(help="The true map, to compare with: landmarks labelled alike.")] = None,
-    missing: Missing = None,
-    negative_is_missing: NegativeIsMissing = False,
-    curves: Curves = False,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
+    tests: options.Files,
+    truth: Annotated[Path | None, typer.Option(help="The true map, with the same labels, to compare with.")] = None,
+    missing: options.Missing = None,
+    negative_is_missing: options.NegativeIsMissing = False,
+    curves: options.Curves = False,
+    as_json: options.AsJson = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """How well a result holds on points that it was not made from.
+    """Measure how well a result registers points that it was not fitted to.
 
-    The test files hold other points of the same clouds, under the same names, in correspondence with each other.
-    They are taken into the map; the disagreement is how far the clouds' images of one point lie apart, the sensor error
-    the same in the clouds' own frames, against the mean of the others.
+    The test files hold other points of the same clouds, under the same names and with known correspondences.  The
+    disagreement is the distance between a point's images in the map and their mean over the clouds; the sensor-frame
+    error is the distance to the mean of the other clouds, measured in each cloud's own frame.
 
     Examples:
 
@@ -144,41 +179,40 @@ def evaluate(
 
         kernelgpa evaluate out test-points.csv --truth map.csv --json
     """
-    gpa, about = load_with_notes(result)
-    gathered = read_clouds(tests, reading(missing, negative_is_missing, curves))
-    tell_gathered(gathered)
-    points = _by_cloud(gpa, gathered.names, gathered.points)
-    with spoken_warnings():
-        warped = gpa.transform_clouds(points)
-        shared = np.sum(~np.isnan(points[:, :, 0]), axis=0) >= 2  # one cloud alone agrees with itself
-        figures: dict[str, Any] = {
-            "points": points.shape[1],
-            "clouds": int(np.sum(~np.isnan(points).all(axis=(1, 2)))),
-            "unit": about.get("unit"),
-            "disagreement": _figures(np.where(shared, consistency(warped), np.nan)),
-            "sensor_error": _figures(sensor_error(warped, gpa.jacobians(points))),
-        }
-    if truth is not None:
-        figures["map_error"] = _against(gpa, truth)
+    gpa, metadata = load_with_metadata(result)
+    matched = read_clouds(tests, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
+    print_matching(matched)
+    points = _in_cloud_order(gpa, matched.names, matched.points)
+    true_map = None if truth is None else _true_map(gpa, truth)
+    with printed_warnings():
+        evaluation = Evaluation.of(gpa, points, metadata.unit, true_map)
     if as_json:
-        print_json(figures)
-        return
-    unit = f" {figures['unit']}" if figures["unit"] else ""
-    table = Table("", "mean", "median", "worst", title=f"{figures['points']} points of {figures['clouds']} clouds")
-    for name, key in (("disagreement", "disagreement"), ("sensor error", "sensor_error")):
-        row = [figures[key][one] for one in ("mean", "median", "worst")]
-        table.add_row(name, *(amount(value, unit) for value in row))
-    if truth is not None:
-        table.add_row("map error", f"{figures['map_error']:.4g}{unit}", "", "")
-    Console().print(table)
+        record = asdict(evaluation)
+        print_json(record if truth is not None else {key: record[key] for key in record if key != "map_error"})
+    else:
+        Console().print(_table(evaluation))
 
 
-def _by_cloud(gpa: GPA, names: list[str], points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The test points in the order of the result's clouds, NaN for a cloud that has none."""
+def _table(evaluation: Evaluation) -> Table:
+    unit = f" {evaluation.unit}" if evaluation.unit else ""
+    table = Table("", "mean", "median", "worst", title=f"{evaluation.points} points of {evaluation.clouds} clouds")
+    for name, one in (
+        ("disagreement", evaluation.disagreement),
+        ("sensor-frame error", evaluation.sensor_error),
+    ):
+        table.add_row(name, *(formatted(value, unit) for value in (one.mean, one.median, one.worst)))
+    if evaluation.map_error is not None:
+        table.add_row("map error", formatted(evaluation.map_error, unit), "", "")
+    return table
+
+
+def _in_cloud_order(gpa: GPA, names: list[str], points: Array) -> Array:  # (n, k, d)
+    """The test points in the order of the result's clouds; NaN for clouds without any."""
     known = {str(name): t for t, name in enumerate(gpa.observations_.names)}
     if points.shape[2] != gpa.observations_.dimension:
         raise InvalidObservations(
-            f"the test points are in {points.shape[2]}D, the result in {gpa.observations_.dimension}D"
+            f"the test points are {points.shape[2]}D, but the result is {gpa.observations_.dimension}D; "
+            "give points of the same dimension"
         )
     ordered = np.full((len(known), *points.shape[1:]), np.nan)
     for name, own in zip(names, points, strict=True):
@@ -189,17 +223,15 @@ def _by_cloud(gpa: GPA, names: list[str], points: np.ndarray[Any, Any]) -> np.nd
     return ordered
 
 
-def _figures(values: np.ndarray[Any, Any]) -> dict[str, Any]:
-    figures = distribution(values)
-    return {"mean": figures["mean"], "median": figures["median"], "worst": figures["worst"]}
-
-
-def _against(gpa: GPA, truth: Path) -> float:
-    one = read(truth).clouds[0]
-    place = {label: j for j, label in enumerate(one.labels)}
-    true = np.full_like(gpa.map_, np.nan)
-    found = [(j, place[str(name)]) for j, name in enumerate(gpa.observations_.landmarks) if str(name) in place]
+def _true_map(gpa: GPA, path: Path) -> Array:  # (m, d)
+    """The true positions of the landmarks; NaN for those that the file does not name."""
+    specimen = read(path).clouds[0]
+    rows = {label: i for i, label in enumerate(specimen.labels)}
+    found = [(j, rows[str(name)]) for j, name in enumerate(gpa.observations_.landmarks) if str(name) in rows]
     if len(found) <= gpa.observations_.dimension:
-        raise InvalidObservations(f"{truth}: {len(found)} of its labels are landmarks of the result; label them alike")
-    true[[j for j, _ in found]] = one.points[[i for _, i in found]]
-    return map_error(gpa.map_, true)
+        raise InvalidObservations(
+            f"{path}: {len(found)} of its labels are landmarks of the result; label the landmarks as in the result"
+        )
+    positions = np.full_like(gpa.map_, np.nan)
+    positions[[j for j, _ in found]] = specimen.points[[i for _, i in found]]
+    return positions

@@ -1,19 +1,19 @@
-"""Pictures of a registration.
+"""Plots of a registration, by matplotlib and PyVista.
 
-Each function takes an Axes or makes a figure of its own, apart from pyplot, and returns the Axes (``warps`` and
-``side_by_side`` the Figure, ``mesh`` a PyVista plotter); it computes nothing but the drawing.  Lengths are
-labelled with ``unit``.  What lies in space is drawn in space, or, on a plane Axes, as seen along the last axis.
-Show or save a picture with ``ax.figure``::
+A fitted estimator, points, a tuning or an uncertainty enters.  Each function draws on the Axes it is given, or on a new
+figure that pyplot does not manage, and returns the Axes (``warps`` and ``side_by_side`` the Figure, ``mesh`` a PyVista
+plotter).  Lengths are labelled with ``unit``.  3D data are drawn in 3D or, on 2D Axes, projected along the last axis.
+No equations live here; errors come from ``trust.agreement``.  Show or save a plot with ``ax.figure``::
 
     ax = plotting.map_of(gpa, colours="sensor", unit="mm")
     ax.figure.savefig("map.png")
 """
 
 from .charts import spectrum, tuning_surface, visibility
+from .confidence_regions import uncertainty
 from .grids import warp_grid, warps
 from .meshes import mesh
-from .places import clouds, map_of, side_by_side, trajectory
-from .regions import uncertainty
+from .positions import clouds, map_of, side_by_side, trajectory
 
 __all__ = [
     "clouds",

@@ -16,12 +16,12 @@ from ..estimators.base import GPA
 from ..observations.cloud import Cloud
 from ..observations.identifiers import listed
 from ..typing import Array, Name
-from .drawing import axes_for, columns, dots, fitted, joined, lay_out
+from .drawing import axes_for, columns, dots, finish, fitted, joined
 
-SLICES = ("C0", "C1", "C2")  # a colour a slice
-MARGIN = 0.05  # of a grid beyond the cloud, as a share of its width
-FINE = 4  # points of a line from one crossing to the next
-MOST_PANELS = 6  # without a choice so many clouds are shown, spread over all
+SLICE_COLOURS = ("C0", "C1", "C2")
+GRID_MARGIN = 0.05  # of the cloud's extent, on each side
+POINTS_PER_CELL = 4  # along each line
+MOST_PANELS = 6  # clouds that are drawn by default
 
 
 def warp_grid(
@@ -32,11 +32,28 @@ def warp_grid(
     title: str | None = None,
     unit: str = "",
 ) -> Axes:
-    """A regular grid of one cloud (index or name), taken into the map by its warp, with the cloud's landmarks.
+    """Draw a regular grid in the frame of one cloud, warped into the map, and the cloud's landmarks.
 
-    The grid runs along the cloud's principal axes, ``lines`` cells along the widest, and ends little beyond the cloud,
-    for farther out a warp is a guess.  In 3D it is the three slices through the cloud's centre, a colour each.
+    The grid follows the cloud's principal axes and ends just outside the cloud, because farther out a warp only
+    extrapolates.  In 3D it consists of three slices through the cloud's centre, each in its own colour.
 
+    Parameters
+    ----------
+    gpa : GPA
+        A fitted estimator.
+    cloud : int or str
+        Index or name of the cloud.
+    lines : int
+        Number of cells along the widest axis.
+    ax : Axes, optional
+        Axes to draw on; by default those of a new figure.
+    title : str, optional
+        By default the name of the cloud.
+    unit : str, optional
+        Unit of the coordinates.
+
+    Examples
+    --------
     >>> from kernelgpa import KernelGPA, plotting, simulate
     >>> scene = simulate.liver(clouds=5, landmarks=60, vertices=202)
     >>> ax = plotting.warp_grid(KernelGPA().fit(scene.points), cloud=2, unit="mm")
@@ -45,19 +62,30 @@ def warp_grid(
     """
     observed = _cloud(gpa, cloud)
     if not isinstance(lines, Integral) or isinstance(lines, bool) or lines < 1:
-        raise InvalidSetting(f"lines is {lines!r}; expected a whole number of cells along the widest axis")
+        raise InvalidSetting(f"lines is {lines!r}; expected the number of cells along the widest axis, at least 1")
     ax = axes_for(gpa.observations_.dimension, ax)
-    for colour, grid in zip(SLICES, _slices(observed, int(lines)), strict=False):
+    for colour, grid in zip(SLICE_COLOURS, _slices(observed, int(lines)), strict=False):
         ax.plot(*columns(ax, gpa.transform(grid, cloud)), color=colour, linewidth=0.8)
     dots(ax, gpa.transform(observed.points, cloud), s=9, color="0.2")
-    return lay_out(ax, f"cloud {observed.name}" if title is None else title, unit)
+    return finish(ax, f"cloud {observed.name}" if title is None else title, unit)
 
 
 def warps(gpa: GPA, clouds: Iterable[Name] | None = None, lines: int = 12, unit: str = "") -> Figure:
-    """The deformed grids of several clouds, a panel each: :func:`warp_grid`.
+    """Draw the warped grids of several clouds, one panel per cloud, by :func:`warp_grid`.
 
-    clouds : indices or names; by default all, or of many six spread over their order.
+    Parameters
+    ----------
+    gpa : GPA
+        A fitted estimator.
+    clouds : iterable of int or str, optional
+        Indices or names; by default all clouds, or six evenly chosen ones if there are more.
+    lines : int
+        Number of cells along the widest axis.
+    unit : str, optional
+        Unit of the coordinates.
 
+    Examples
+    --------
     >>> from kernelgpa import KernelGPA, plotting, simulate
     >>> scene = simulate.liver(clouds=5, landmarks=60, vertices=202)
     >>> figure = plotting.warps(KernelGPA().fit(scene.points), clouds=[0, 3], unit="mm")
@@ -66,12 +94,12 @@ def warps(gpa: GPA, clouds: Iterable[Name] | None = None, lines: int = 12, unit:
     """
     n, d = len(fitted(gpa).warps_), gpa.observations_.dimension
     if clouds is None:
-        spread = np.unique(np.linspace(0, n - 1, min(n, MOST_PANELS)).round().astype(int))
-        chosen: list[Name] = [gpa.observations_.names[t] for t in spread]
+        indices = np.unique(np.linspace(0, n - 1, min(n, MOST_PANELS)).round().astype(int))
+        chosen: list[Name] = [gpa.observations_.names[t] for t in indices]
     else:
         chosen = listed(clouds)
     if not chosen:
-        raise InvalidSetting("clouds is empty; name at least one, or None for a choice of all")
+        raise InvalidSetting("clouds is empty; give at least one, or None for the default choice")
     across = ceil(sqrt(len(chosen)))
     down = ceil(len(chosen) / across)
     figure = Figure(figsize=(4.4 * across, 3.6 * down), layout="constrained")
@@ -88,27 +116,27 @@ def _cloud(gpa: GPA, cloud: Name) -> Cloud:
 
 
 def _slices(cloud: Cloud, cells: int) -> list[Array]:
-    """Grids in the planes through the centre that the cloud spans, each one stroke (k, d) of the cloud's frame."""
+    """Grids in the principal planes of the cloud, each as one line (k, d) with NaN for gaps, in the cloud's frame."""
     frame = cloud.frame
     along = (cloud.points - frame.centre) @ frame.axes.T
     low, high = along.min(axis=0), along.max(axis=0)
-    margin = MARGIN * (high - low)
+    margin = GRID_MARGIN * (high - low)
     low, high = low - margin, high + margin
     step = float(np.max(high - low)) / cells
     counts = [max(1, round(float(width) / step)) for width in high - low]
-    strokes = []
+    slices = []
     for i, j in combinations(range(max(2, frame.rank)), 2):
         lines = [*_lines(low, high, counts, i, j), *_lines(low, high, counts, j, i)]
-        strokes.append(joined(lines) @ frame.axes + frame.centre)
-    return strokes
+        slices.append(joined(lines) @ frame.axes + frame.centre)
+    return slices
 
 
 def _lines(low: Array, high: Array, counts: list[int], i: int, j: int) -> list[Array]:
     """Lines along axis i at the steps of axis j."""
-    run = np.linspace(low[i], high[i], FINE * counts[i] + 1)
+    along = np.linspace(low[i], high[i], POINTS_PER_CELL * counts[i] + 1)
     lines = []
-    for at in np.linspace(low[j], high[j], counts[j] + 1):
-        line = np.zeros((len(run), len(low)))
-        line[:, i], line[:, j] = run, at
+    for position in np.linspace(low[j], high[j], counts[j] + 1):
+        line = np.zeros((len(along), len(low)))
+        line[:, i], line[:, j] = along, position
         lines.append(line)
     return lines

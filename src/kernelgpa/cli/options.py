@@ -1,0 +1,72 @@
+"""The options that commands share; None means that an option was not given."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Method(StrEnum):
+    RIGID = "rigid"
+    AFFINE = "affine"
+    TPS = "tps"
+    KERNEL = "kernel"
+
+
+# -- input --
+FILES_HELP = "Files of landmarks or meshes, in any supported format."
+Files = Annotated[list[Path], typer.Argument(help=FILES_HELP)]
+OptionalFiles = Annotated[list[Path] | None, typer.Argument(help=FILES_HELP)]
+Missing = Annotated[
+    float | None,
+    typer.Option(metavar="CODE", help="A point was not seen if all of its coordinates are this number."),
+]
+NegativeIsMissing = Annotated[
+    bool, typer.Option("--negative-is-missing", help="TPS files: points with negative coordinates were not seen.")
+]
+Curves = Annotated[bool, typer.Option("--curves", help="TPS files: use the points of curves as landmarks too.")]
+
+# -- method --
+MethodName = Annotated[Method | None, typer.Option(help="The kind of warp.  [kernel]")]
+Bandwidth = Annotated[
+    float | None,
+    typer.Option(help="Kernel warps: width of the kernel, in mean distances between points of a cloud.  [0.25]"),
+]
+Smoothing = Annotated[
+    float | None, typer.Option(help="Kernel and tps warps: penalty on bending.  [kernel 0.1, tps 0.01]")
+]
+Kernel = Annotated[
+    str | None, typer.Option(help="Kernel warps: gaussian, laplacian, matern32, matern52 or wendland.  [gaussian]")
+]
+ControlPoints = Annotated[int | None, typer.Option(help="Tps warps: number of control points along each axis.  [5]")]
+Inducing = Annotated[
+    int | None,
+    typer.Option(help="Kernel warps: number of points of each cloud that are kernel centres; saves memory.  [all]"),
+]
+Scaling = Annotated[bool | None, typer.Option(help="Rigid motions: also estimate a size for each cloud.")]
+Modes = Annotated[
+    str | None, typer.Option(help="How the map is computed: auto, paper, or a number of eigenvectors.  [auto]")
+]
+Robust = Annotated[
+    str | None, typer.Option(help="Down-weight wrong matches by this loss: huber, tukey or geman-mcclure.  [none]")
+]
+Tune = Annotated[bool | None, typer.Option("--tune", help="Choose bandwidth and smoothing by cross-validation.")]
+Folds = Annotated[int | None, typer.Option(help="Number of folds of the cross-validation.  [10]")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="Number of clouds (with --tune: settings) computed in parallel; -1: one per core.  [automatic]"),
+]
+
+# -- output --
+ResultFolder = Annotated[Path, typer.Option("--output", "-o", help="The result folder to write.")]
+Unit = Annotated[str | None, typer.Option(help="Unit of the coordinates, if the files do not contain it.")]
+Title = Annotated[str | None, typer.Option(help="Title of the report.  [name of the result folder]")]
+Config = Annotated[
+    Path | None, typer.Option(help="A settings.toml to read options from; options given here override it.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the traceback of an error.")]

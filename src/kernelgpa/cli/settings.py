@@ -1,0 +1,197 @@
+"""The settings of a registration: options given on the command line override a settings file, which overrides defaults.
+
+A settings file is TOML with three sections, ``[input]``, ``[method]`` and ``[output]``; each result folder holds one.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import FormatError, InvalidSetting
+from ..estimators.base import GPA
+from ..io.landmark_file import ReadOptions
+from ..io.model_file import METHODS
+from ..io.text import is_unicode, short_repr
+
+LARGEST = 1e300  # of numbers in a settings file
+CLASSES: dict[str, type[GPA]] = {name: one for one, name in METHODS.items()}
+GRIDS: dict[str, dict[str, list[float]]] = {  # what --tune tries first
+    "tps": {"smoothing": [1e-3, 1e-2, 1e-1, 1.0, 10.0]},
+    "kernel": {"bandwidth": [0.15, 0.25, 0.5, 1.0], "smoothing": [1e-3, 1e-2, 1e-1, 1.0]},
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The values that a key of a settings file may have."""
+
+    types: type | tuple[type, ...]
+    expected: str
+
+    def allows(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return self is ANYTHING or self is YES_OR_NO
+        if isinstance(value, float | int):
+            return isinstance(value, self.types) and -LARGEST < value < LARGEST
+        return isinstance(value, self.types) and (not isinstance(value, str) or is_unicode(value))
+
+
+TEXT = Kind(str, "a text")
+NUMBER = Kind((float, int), "a number")
+INTEGER = Kind(int, "a whole number")
+YES_OR_NO = Kind(bool, "true or false")
+NAMES = Kind(list, "a list of names")
+ANYTHING = Kind(object, "another value")  # the estimator checks it
+SECTIONS = {
+    "input": {"files": NAMES, "missing": NUMBER, "negative_is_missing": YES_OR_NO, "curves": YES_OR_NO},
+    "method": {
+        **{"name": TEXT, "tune": YES_OR_NO, "folds": INTEGER, "n_jobs": INTEGER},
+        **dict.fromkeys(("scaling", "kernel", "bandwidth", "smoothing", "control_points", "inducing"), ANYTHING),
+        **dict.fromkeys(("modes", "scale_method", "robust", "method"), ANYTHING),
+    },
+    "output": {"unit": TEXT, "title": TEXT},
+}
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """The section [method]: an estimator, its parameters, and whether these are tuned."""
+
+    name: str = "kernel"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    tune: bool = False
+    folds: int = 10
+    n_jobs: int | None = None
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> MethodSettings:
+        own = {key: section[key] for key in ("name", "tune", "folds", "n_jobs") if key in section}
+        return cls(parameters={key: value for key, value in section.items() if key not in own}, **own)
+
+    def estimator(self) -> GPA:
+        """The estimator with its parameters checked; a parameter that it does not have is an error."""
+        if self.name not in CLASSES:
+            raise InvalidSetting(f"method {self.name!r} is unknown; use one of {', '.join(CLASSES)}")
+        estimator = CLASSES[self.name]()
+        known = estimator.get_params(deep=False)
+        for key in self.parameters:
+            if key not in known:
+                has = f"has {_listed(known)}" if known else "has no settings"
+                raise InvalidSetting(f"method {self.name} has no setting {key.replace('_', '-')}; it {has}")
+        jobs = {"n_jobs": self.n_jobs} if self.n_jobs is not None and "n_jobs" in known else {}
+        estimator.set_params(**self.parameters, **jobs)
+        estimator.check_settings()
+        return estimator
+
+    def grid(self) -> dict[str, list[Any]]:
+        """The values that tuning tries; parameters that are given are not tuned."""
+        if self.name not in GRIDS:
+            raise InvalidSetting(f"method {self.name} has nothing to tune; use --method kernel or --method tps")
+        given = {key: [value] for key, value in self.parameters.items() if key in GRIDS[self.name]}
+        return {**GRIDS[self.name], **given}
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Everything that a registration needs."""
+
+    files: list[str]
+    reading: ReadOptions
+    method: MethodSettings
+    unit: str | None
+    title: str | None
+
+    def resolved(self, gpa: GPA, unit: str | None) -> dict[str, Any]:
+        """The settings file that runs the same registration again."""
+        sections = {
+            "input": input_section(self.files, self.reading),
+            "method": {"name": self.method.name, **gpa.get_params(deep=False)},
+            "output": {"unit": unit, "title": self.title},
+        }
+        return {name: _given(section) for name, section in sections.items()}
+
+
+def input_section(files: Sequence[str | Path], reading: ReadOptions) -> dict[str, Any]:
+    """The section [input], with absolute paths so that it can be used in any folder."""
+    section = {
+        "files": [str(Path(one).resolve()) for one in files],
+        "missing": reading.missing,
+        "negative_is_missing": reading.negative_is_missing or None,
+        "curves": reading.curves or None,
+    }
+    return _given(section)
+
+
+def run_settings(config: Path | None, options: Mapping[str, Any]) -> RunSettings:
+    """Settings from a file, overridden by the options that were given (not None)."""
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS} if config is None else _read_config(config)
+    for name, keys in SECTIONS.items():
+        typed = _given({key: options.get(key) for key in keys})
+        for key, value in typed.items():
+            _require_allowed(f"--{key.replace('_', '-')}", value, keys[key])
+        sections[name] |= typed
+    files = sections["input"].get("files")
+    if not files:
+        raise InvalidSetting(
+            "no file is given; run kernelgpa register FILE... -o FOLDER, or give --config settings.toml"
+        )
+    if not all(isinstance(one, str) for one in files):
+        raise InvalidSetting(f"[input] files is {short_repr(str(files))}; expected {NAMES.expected}")
+    given = {key: value for key, value in sections["input"].items() if key != "files"}
+    output = sections["output"]
+    return RunSettings(
+        files, ReadOptions(**given), MethodSettings.of(sections["method"]), output.get("unit"), output.get("title")
+    )
+
+
+def _read_config(path: Path) -> dict[str, dict[str, Any]]:
+    """The sections of a settings file, checked."""
+    try:
+        if path.exists() and not path.is_file():
+            raise FormatError(path, None, "it is not a file", "expected settings.toml of a result folder")
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as error:  # tomllib's own errors, and numbers of a thousand digits
+        raise FormatError(
+            path, None, f"it is not valid TOML ({error})", "expected settings.toml of a result folder"
+        ) from None
+    return {name: _checked_section(path, name, content.get(name, {})) for name in SECTIONS}
+
+
+def _checked_section(path: Path, name: str, section: Any) -> dict[str, Any]:
+    keys = SECTIONS[name]
+    unknown = set(section) - set(keys) if isinstance(section, dict) else {str(section)}
+    if unknown:
+        raise FormatError(path, None, f"[{name}] has unknown keys {_listed(unknown)}", f"expected {', '.join(keys)}")
+    for key, value in section.items():
+        _require_allowed(f"[{name}] {key}", value, keys[key])
+    return dict(section)
+
+
+def _require_allowed(name: str, value: Any, kind: Kind) -> None:
+    if not kind.allows(value):
+        raise InvalidSetting(f"{name} is {short_repr(str(value))}; expected {kind.expected}")
+
+
+def estimator_of(section: Mapping[str, Any]) -> GPA:
+    """The estimator that a section [method] describes."""
+    return MethodSettings.of(section).estimator()
+
+
+def modes_of(text: str | None) -> str | int | None:
+    """The value of --modes: a number of eigenvectors, or a word."""
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else text
+
+
+def _given(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if value is not None}
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(sorted(str(name) for name in names))

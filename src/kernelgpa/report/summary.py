@@ -1,0 +1,126 @@
+"""How good a registration is, computed once for the page, ``summary.json`` and the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidSetting
+from ..estimators.base import GPA
+from ..trust.agreement import Agreement, distribution
+from ..trust.diagnosis import Finding
+from ..typing import Array, Name
+from ..version import __version__
+from .metadata import Metadata
+from .tables import known_medians
+
+Scalar = bool | int | float | str | None  # what both JSON and TOML can hold, except that TOML has no null
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A fitted registration with its agreement statistics and its diagnosis."""
+
+    gpa: GPA
+    agreement: Agreement
+    findings: list[Finding]
+
+    @classmethod
+    def of(cls, gpa: GPA) -> Assessment:
+        if not isinstance(gpa, GPA):
+            raise InvalidSetting(
+                f"found {type(gpa).__name__}; expected a fitted registration, such as KernelGPA().fit(points)"
+            )
+        return cls(gpa, Agreement(gpa), gpa.diagnose())
+
+
+@dataclass(frozen=True)
+class ErrorStatistics:
+    """Statistics over the landmarks of which something is known."""
+
+    count: int
+    median: float | str | None
+    mean: float | str | None
+    worst: float | str | None
+    worst_landmark: str | None
+
+    @classmethod
+    def of(cls, values: Array, landmarks: Sequence[Name]) -> ErrorStatistics:
+        found = distribution(values)
+        at = found["at"]
+        name = None if at is None else str(landmarks[at])
+        return cls(found["count"], found["median"], found["mean"], found["worst"], name)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The contents of ``summary.json``.  Lengths are in ``unit``; errors are measured on the landmarks of the fit."""
+
+    kernelgpa: str  # version
+    title: str
+    method: str
+    settings: dict[str, Scalar]
+    clouds: int
+    landmarks: int
+    dimension: int
+    seen_share: float  # of all pairs of a cloud and a landmark
+    matched_by: str | None
+    unit: str | None
+    frame: str | None
+    notes: list[str]
+    disagreement: ErrorStatistics
+    sensor_frame_error: ErrorStatistics
+    left_out_error: ErrorStatistics | None  # None for rigid motions
+    scales: list[float | None]
+    eigenvalues: list[float | None]
+    left_out: list[str]  # clouds that fit only as mirror images
+    findings: list[Finding]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False)
+
+
+def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
+    """Collect the statistics and findings of a registration."""
+    gpa, errors = assessment.gpa, assessment.agreement.per_landmark
+    observations = gpa.observations_
+    names = observations.landmarks
+    residuals = assessment.agreement.residuals
+    return Summary(
+        kernelgpa=__version__,
+        title=metadata.title,
+        method=type(gpa).__name__,
+        settings={name: plain_value(value) for name, value in gpa.get_params(deep=False).items()},
+        clouds=len(observations.clouds),
+        landmarks=len(names),
+        dimension=observations.dimension,
+        seen_share=float(observations.visible.mean()),
+        matched_by=metadata.matched_by,
+        unit=metadata.unit,
+        frame=metadata.frame,
+        notes=list(metadata.notes),
+        disagreement=ErrorStatistics.of(errors.in_map, names),
+        sensor_frame_error=ErrorStatistics.of(errors.in_sensor_frame, names),
+        left_out_error=None if residuals is None else ErrorStatistics.of(known_medians(residuals, axis=0), names),
+        scales=[_finite(value) for value in gpa.scales_],
+        eigenvalues=[_finite(value) for value in gpa.eigenvalues_],
+        left_out=[str(name) for name in gpa.mirrored_],
+        findings=assessment.findings,
+    )
+
+
+def plain_value(value: Any) -> Scalar:
+    """A setting as JSON and TOML can hold it; other objects as text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
