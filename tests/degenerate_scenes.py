@@ -49,8 +49,8 @@ def one_mirrored(dimension):
 def sheet_bent_both_ways():
     rng = np.random.default_rng(0)
     plane = rng.uniform(-1, 1, (50, 2))
-    bends = [0.1, -0.1, 0.08, -0.08, 0.05]
-    return np.stack([np.column_stack([plane, b * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for b in bends])
+    deforms = [0.1, -0.1, 0.08, -0.08, 0.05]
+    return np.stack([np.column_stack([plane, b * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for b in deforms])
 
 
 def two_groups(shared, bend=0.05, coplanar=False):

@@ -109,7 +109,7 @@ def use(gpa, about, everything=True):
         to_bytes(gpa, about)
     gpa.suspicious_observations(3)
     gpa.suspicious_landmarks()
-    if gpa.bends:
+    if gpa.deforms:
         gpa.reduced_cloud(gpa.observations_.names[0])
 
 

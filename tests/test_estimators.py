@@ -146,6 +146,8 @@ def test_an_unfitted_model_raises_not_fitted(model):
         (KernelGPA(modes=2), "between 3 and 38"),
         (KernelGPA(modes=39), "between 3 and 38"),
         (KernelGPA(scale_method="guess"), "scale_method is 'guess'"),
+        (KernelGPA(scale_method=["refined"]), "scale_method is .'refined'."),
+        (KernelGPA(modes=np.array([1, 2])), "modes is array"),
         (KernelGPA(scale_method="pairwise"), "belongs to modes='paper'"),
         (KernelGPA(inducing=0), "inducing is 0"),
         (TPSGPA(control_points=1), "control_points is 1"),

@@ -82,7 +82,7 @@ def test_a_loaded_estimator_equals_the_saved_one(model, d, tmp_path):
     assert again.observations_.names == data.names
     assert again.observations_.landmarks == data.landmarks
     assert again.suspicious_observations(5) == fitted.suspicious_observations(5)
-    if fitted.bends:
+    if fitted.deforms:
         assert_allclose(
             again.reduced_cloud(1).cost_matrix(), fitted.reduced_cloud(1).cost_matrix(), rtol=1e-12, atol=1e-12
         )

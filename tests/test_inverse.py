@@ -67,8 +67,8 @@ def test_points_of_a_bent_sheet_are_taken_back_to_it_or_are_nan():
     """Across a sheet a warp follows the bending and may reverse orientation; along the sheet it is invertible."""
     rng = np.random.default_rng(0)
     plane = np.mgrid[-1:1:9j, -1:1:9j].reshape(2, -1).T
-    bends = rng.uniform(-0.3, 0.3, 6)
-    sheets = [np.column_stack([plane, bend * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for bend in bends]
+    deforms = rng.uniform(-0.3, 0.3, 6)
+    sheets = [np.column_stack([plane, bend * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for bend in deforms]
     points = np.stack(sheets) + 0.003 * rng.standard_normal((6, 81, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelGPAWarning)

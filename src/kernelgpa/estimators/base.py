@@ -52,89 +52,109 @@ class FittedAttributes:
 
     @property
     def problem_(self) -> Problem:
+        """The screened problem: which clouds and landmarks took part, and the initial estimate."""
         return self._fitted.problem
 
     @property
     def observations_(self) -> Observations:
+        """The checked data."""
         return self._fitted.problem.observations
 
     @property
     def gauge_(self) -> Gauge:
+        """The map and poses of the participating clouds."""
         return self._fitted.gauge
 
     @property
     def spectrum_(self) -> Spectrum:
+        """Bottom eigenpairs of the summed cost; for RigidGPA those of the affine initial estimate."""
         return self._fitted.spectrum
 
     @property
     def faithful_(self) -> Faithful | None:
+        """The faithful map and its gamma; None unless ``modes="auto"``."""
         return self._fitted.faithful
 
     @property
     def family_(self) -> Family:
+        """The family of warps, with the settings that were used."""
         return self._fitted.family
 
     @property
     def smoothing_(self) -> float:
+        """The smoothing that was used."""
         return self._fitted.smoothing
 
     @property
     def warps_(self) -> list[Warp]:
+        """One warp per cloud, from the cloud's frame into the map."""
         return self._fitted.warps
 
     @property
     def map_(self) -> Array:  # (m, d)
+        """The map, one row per landmark; NaN for landmarks that no participating cloud saw."""
         return self._fitted.map
 
     @property
     def scales_(self) -> Array:  # (d,)
+        """Root of the sum of squares of the map along its axes, largest first."""
         return self._fitted.gauge.scales
 
     @property
     def rotations_(self) -> Array:  # (n, d, d)
+        """Rotation of each cloud's pose."""
         return self._fitted.rotations
 
     @property
     def translations_(self) -> Array:  # (n, d)
+        """Translation of each cloud's pose."""
         return self._fitted.translations
 
     @property
     def size_factors_(self) -> Array:  # (n,)
+        """Size factor of each cloud; 1 unless ``RigidGPA(scaling=True)``."""
         return self._fitted.size_factors
 
     @property
     def eigenvalues_(self) -> Array:  # (d + 1,)
+        """Bottom eigenvalues, the constant one left out."""
         return self._fitted.eigenvalues
 
     @property
     def mirrored_(self) -> list[Name]:
+        """Names of the clouds left out of the map as mirror images."""
         return [self.observations_.names[t] for t in self._fitted.problem.mirrored]
 
     @property
     def shared_landmarks_(self) -> IndexArray:
+        """Landmarks that two or more participating clouds saw."""
         return self._fitted.problem.landmarks
 
     @property
     def weights_(self) -> Array:  # (n, m)
+        """Weights of the last solve."""
         return self._fitted.statistics.weights
 
     @property
     def residuals_(self) -> Array:  # (n, m)
+        """Lengths of the leave-one-out residuals, in the map."""
         return self._fitted.statistics.residuals
 
     @property
-    def standardised_residuals_(self) -> Array:  # (n, m)
-        return self._fitted.statistics.standardised_residuals
+    def scaled_residuals_(self) -> Array:  # (n, m)
+        """The same, scaled so that observations near and far from others compare."""
+        return self._fitted.statistics.scaled_residuals
 
     @property
     def inducing_errors_(self) -> Array:  # (n,)
+        """What inducing points may miss of each warp, in the map."""
         return self._fitted.statistics.inducing_errors
 
 
 class GPA(FittedAttributes, BaseEstimator, ABC):
     """What every registration offers: ``fit``, the fitted attributes, and the use of the warps."""
 
-    bends: ClassVar[bool] = True  # whether the warps are more than rigid motions or similarities
+    deforms: ClassVar[bool] = True  # False: the warps are rigid motions or similarities
     sizes_differ = False  # whether clouds of any size are expected
     modes: str | int
     robust: str | None
@@ -162,7 +182,7 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
 
     @abstractmethod
     def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> FoldSolver:
-        """Register the clouds of a screened problem; returned is what solves it again without some landmarks."""
+        """Register the clouds of a screened problem; return a solver for the same problem without some landmarks."""
 
     @abstractmethod
     def check_settings(self) -> None:

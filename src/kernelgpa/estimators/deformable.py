@@ -1,4 +1,4 @@
-"""Registration with warps that bend: reduce every cloud, take the bottom of the spectrum, fix the gauge."""
+"""Registration with warps that deform: reduce every cloud, take the bottom of the spectrum, fix the gauge."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARALLEL_FROM = 400  # landmarks per cloud from which several clouds are worked 
 
 
 @dataclass(frozen=True)
-class Solve:
+class SolveState:
     """One solve: the observations with their weights, every cloud reduced, their sum, and the solution."""
 
     observations: Observations  # all clouds on the shared landmarks
@@ -54,13 +54,13 @@ class DeformableGPA(GPA):
     # -- the algorithm --
 
     def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> DeformableFolds:
-        """Register the clouds of a screened problem; returned is what solves it again without some landmarks."""
+        """Register the clouds of a screened problem; return a solver for the same problem without some landmarks."""
         if self.modes == "paper" and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
         prepared = self.prepare(problem) if prepared is None else prepared
         weighting = Reweighting(self.robust, problem)
         solve = self._solve(problem, prepared, weighting.current)
-        while weighting.improves(solve.clouds, solve.solution):  # never, if robust is None
+        while weighting.update(solve.clouds, solve.solution):  # never, if robust is None
             del solve  # its matrices make room for the next
             solve = self._solve(problem, prepared, weighting.current)
         warn_if_not_converged(solve.solution.gauge)
@@ -70,21 +70,21 @@ class DeformableGPA(GPA):
             participants, [solve.clouds[t] for t in problem.participating], solve.cost, self._map_of_fold
         )
 
-    def _solve(self, problem: Problem, prepared: PreparedClouds, weighting: Weighting) -> Solve:
+    def _solve(self, problem: Problem, prepared: PreparedClouds, weighting: Weighting) -> SolveState:
         """Reduce the clouds with the given weights, sum their costs, take the bottom eigenpairs, fix the gauge."""
         observations = weighting.observations
         clouds = self._reduce(prepared, observations)
         cost = total_cost([clouds[t] for t in problem.participating], len(observations.landmarks), self.limits)
         stacked = observations.at(problem.participating).stacked
         solution = self.solve(stacked, cost, weighting.rotations, weighting.gamma)
-        return Solve(observations, clouds, cost, solution)
+        return SolveState(observations, clouds, cost, solution)
 
     def solve(
         self,
         stacked: StackedClouds,  # connected clouds of the same handedness
         cost: CostOperator,  # their sum
         rotations: Array,  # (n, d, d), initial
-        gamma: float | None = None,  # the price of the faithful map, if it is known
+        gamma: float | None = None,  # penalty weight of the faithful map, if it is known
         warm: WarmStart | None = None,  # the solution for nearly the same clouds, which takes the place of rotations
     ) -> Solution:
         """The map and poses of clouds, from the sum of their costs."""
@@ -115,7 +115,7 @@ class DeformableGPA(GPA):
             warn(spectrum.uniqueness.value)
         return spectrum
 
-    # -- one cloud after another --
+    # -- per cloud --
 
     def prepare(self, problem: Problem) -> PreparedClouds:
         """What the clouds compute once for all values of ``smoothing`` and all weights."""
@@ -144,7 +144,7 @@ class DeformableGPA(GPA):
 
     # -- results --
 
-    def _registration(self, problem: Problem, family: Family, solve: Solve) -> Registration:
+    def _registration(self, problem: Problem, family: Family, solve: SolveState) -> Registration:
         solution, gauge = solve.solution, solve.solution.gauge
         # solves with a known gamma do without the spectrum
         spectrum = solution.spectrum or self._spectrum(solve.observations.at(problem.participating).stacked, solve.cost)
@@ -167,19 +167,16 @@ class DeformableGPA(GPA):
 
     def _map_of_fold(self, stacked: StackedClouds, cost: CostOperator) -> Array:
         """The map without some landmarks, with the settings and the gamma of this fit."""
-        rotations = self.gauge_.rotations
-        if self.faithful_ is None:
-            return self.solve(stacked, cost, rotations).gauge.map
-        return faithful_registration(stacked, cost, rotations, self.faithful_.gamma).gauge.map
+        gamma = None if self.faithful_ is None else self.faithful_.gamma
+        return self.solve(stacked, cost, self.gauge_.rotations, gamma).gauge.map
 
     # -- settings and memory --
 
     def check_settings(self) -> None:
-        if self.modes not in ("auto", "paper") and (
-            not isinstance(self.modes, Integral) or isinstance(self.modes, bool)
-        ):
+        named = isinstance(self.modes, str) and self.modes in ("auto", "paper")
+        if not named and (not isinstance(self.modes, Integral) or isinstance(self.modes, bool)):
             raise InvalidSetting(f"modes is {self.modes!r}; expected 'auto', 'paper' or a whole number")
-        if self.scale_method not in SCALE_METHODS:
+        if not isinstance(self.scale_method, str) or self.scale_method not in SCALE_METHODS:
             raise InvalidSetting(f"scale_method is {self.scale_method!r}; expected one of {', '.join(SCALE_METHODS)}")
         if self.scale_method != "refined" and self.modes != "paper":
             raise InvalidSetting(

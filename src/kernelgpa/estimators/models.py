@@ -175,8 +175,8 @@ class KernelGPA(DeformableGPA):
         published map is unique.
     residuals_ : array (n, m)
         Lengths of the leave-one-out residuals, in the map; NaN where unseen.
-    standardised_residuals_ : array (n, m)
-        The same in units of the deviation expected of each observation.
+    scaled_residuals_ : array (n, m)
+        The same, times the standard deviation of the noise over that expected of each residual: lengths that compare.
     weights_ : array (n, m)
         Weights of the last solve: as given, lowered by a robust loss.
     shared_landmarks_ : array of int

@@ -1,6 +1,6 @@
 """The typed result of a fit, whatever the family of warps.
 
-n clouds, m landmarks, d dimension.  Arrays over clouds and landmarks follow the order in which they were given; what is
+n clouds, m landmarks, d dimension.  Arrays over clouds and landmarks follow the order of ``observations_``; what is
 unknown is NaN.
 """
 
@@ -36,16 +36,16 @@ class Solution:
 
 @dataclass(frozen=True)
 class WarpStatistics:
-    """Weights and residuals of the observations under warps that bend; for rigid motions residuals are NaN."""
+    """Weights and leave-one-out residuals of the observations; for rigid motions the residuals are NaN."""
 
-    weights: Array  # (n, m) of the last solve; 0 for what took no part
+    weights: Array  # (n, m) of the last solve; 0 for landmarks that were not seen or not shared
     residuals: Array  # (n, m) lengths of the leave-one-out residuals, in the map
-    standardised_residuals: Array  # (n, m) the same in units of the deviation expected of each
+    scaled_residuals: Array  # (n, m) the same times sd(noise) / sd(expected of each): lengths that compare
     inducing_errors: Array  # (n,) what inducing points may miss of a warp, in the map; 0 if nothing
 
     @classmethod
     def of_rigid(cls, problem: Problem) -> WarpStatistics:
-        """Rigid motions leave no residuals that a flexible warp would hide."""
+        """Leave-one-out residuals are not computed for rigid motions; compare ``transform_clouds`` with ``map_``."""
         weights = np.zeros(problem.shape)
         weights[:, problem.landmarks] = problem.restricted.weights
         unknown = np.full(problem.shape, np.nan)
@@ -61,12 +61,12 @@ class WarpStatistics:
         warps: Sequence[Warp],
     ) -> WarpStatistics:
         weights = np.zeros(problem.shape)
-        residuals, expected = np.full(problem.shape, np.nan), np.full(problem.shape, np.nan)
+        residuals, shares = np.full(problem.shape, np.nan), np.full(problem.shape, np.nan)
         weights[:, problem.landmarks] = used.weights
         residuals[:, problem.landmarks] = residual_lengths(clouds, positions)
         for t, cloud in enumerate(clouds):
-            expected[t, problem.landmarks[cloud.seen]] = _noise_share(cloud, problem.restricted.clouds[t].weights)
-        return cls(weights, residuals, residuals * expected, _inducing_errors(clouds, warps))
+            shares[t, problem.landmarks[cloud.seen]] = _noise_share(cloud, problem.restricted.clouds[t].weights)
+        return cls(weights, residuals, residuals * shares, _inducing_errors(clouds, warps))
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,6 @@ def _noise_share(cloud: ReducedCloud, given: Array) -> Array:  # (s,)
 
 
 def _inducing_errors(clouds: Sequence[ReducedCloud], warps: Sequence[Warp]) -> Array:  # (n,)
-    """|f(u) - f_l(u)| <= e |f| for the best f_l at the inducing points, with |f| of the warp found and e per energy."""
+    """|f(u) - f_l(u)| <= e |f| for the best f_l at the inducing points, with |f| of the warp found."""
     pairs = zip(clouds, warps, strict=True)
     return np.array([c.approximation_error * np.sqrt(w.energy) if c.approximation_error else 0.0 for c, w in pairs])

@@ -44,8 +44,8 @@ class RigidGPA(GPA):
         The poses as functions of points.
     mirrored_ : list
         Names of the clouds that are mirror images of the others and were left out of the map.
-    residuals_, standardised_residuals_ : arrays (n, m)
-        NaN: they belong to warps that bend.
+    residuals_, scaled_residuals_ : arrays (n, m)
+        NaN: they are computed for warps that deform.
 
     Notes
     -----
@@ -63,7 +63,7 @@ class RigidGPA(GPA):
     True
     """
 
-    bends: ClassVar[bool] = False
+    deforms: ClassVar[bool] = False
     modes = "rigid"
     robust = None
     n_jobs = None

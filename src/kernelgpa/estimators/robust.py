@@ -9,7 +9,7 @@ an observation would have if its cloud had been fitted without it (theory, eq. 1
 
 sigma is the spread of the inliers, from the median of all residuals: up to half of them may be outliers.  For the last
 two losses c is never less than twice the median distance of the clouds from the map after a rigid motion, because what
-lies within that does no more harm to the map than the deformation itself.
+lies within that does no more harm to the map than the deformation itself.  No c is below 1e-6 of the map's size.
 
 The first solve is wrong if wrong matches are many.  Therefore c starts large enough for nine observations in ten and
 shrinks by 0.6 from solve to solve until it reaches its final value.  While it shrinks, residuals are taken against a
@@ -122,14 +122,14 @@ class Annealing:
 
     def _shrink(self, residuals: Array, rigid: Array) -> None:
         sigma, deformation = spread(residuals, self._dimension), float(np.nanmedian(rigid))
-        last = max(self._loss.tuning * sigma, self._loss.harmless * deformation, self._rounding)
-        first = float(np.nanquantile(residuals, FIRST_SHARE))
-        self._scale = max(last, first if np.isinf(self._scale) else SHRINK * self._scale)
-        self.finished = self._scale == last
+        final = max(self._loss.tuning * sigma, self._loss.harmless * deformation, self._rounding)
+        initial = float(np.nanquantile(residuals, FIRST_SHARE))
+        self._scale = max(final, initial if np.isinf(self._scale) else SHRINK * self._scale)
+        self.finished = self._scale == final
 
 
 class Weighting(NamedTuple):
-    """What one solve starts from: all clouds with their weights, rotations, and the price gamma if it is settled."""
+    """What one solve starts from: the weights of all clouds, rotations, and the penalty weight gamma if settled."""
 
     observations: Observations  # all clouds on the shared landmarks
     rotations: Array  # (n, d, d) of the participating clouds
@@ -139,7 +139,7 @@ class Weighting(NamedTuple):
 class Reweighting:
     """The weights of a robust fit from solve to solve; without a loss there is one solve.
 
-    Each solve is followed by :meth:`improves`, which says whether another one is needed, with the weights in
+    Each solve is followed by :meth:`update`, which says whether another one is needed, with the weights in
     ``current``.
     """
 
@@ -152,8 +152,8 @@ class Reweighting:
         self._progress = with_progress(range(MOST_SOLVES), f"robust={loss!r}, at most", MOST_SOLVES)
         self.current = Weighting(problem.restricted, problem.initial.gauge.rotations)
 
-    def improves(self, clouds: Sequence[ReducedCloud], solution: Solution) -> bool:
-        """Take in the result of a solve; whether the weights have changed enough to solve once more."""
+    def update(self, clouds: Sequence[ReducedCloud], solution: Solution) -> bool:
+        """Renew the weights from the result of a solve; return whether to solve once more."""
         if self._loss is None:
             return False
         if self._annealing is None:

@@ -77,7 +77,7 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         "size_factors": gpa.size_factors_,
         "weights": gpa.weights_,
         "residuals": gpa.residuals_,
-        "standardised_residuals": gpa.standardised_residuals_,
+        "scaled_residuals": gpa.scaled_residuals_,
         "inducing_errors": gpa.inducing_errors_,
     }
     return MODEL_FILE.pack(header, arrays)
@@ -186,10 +186,10 @@ def _statistics(arrays: CheckedArrays, problem: Problem) -> WarpStatistics:
     found = WarpStatistics(
         arrays.floats("weights", n, m, least=0),
         arrays.floats("residuals", n, m, least=0, allow_nan=True),
-        arrays.floats("standardised_residuals", n, m, least=0, allow_nan=True),
+        arrays.floats("scaled_residuals", n, m, least=0, allow_nan=True),
         arrays.floats("inducing_errors", n, least=0, allow_nan=True),
     )
-    if np.isfinite(found.residuals[~visible]).any() or np.isfinite(found.standardised_residuals[~visible]).any():
+    if np.isfinite(found.residuals[~visible]).any() or np.isfinite(found.scaled_residuals[~visible]).any():
         raise InvalidRecord("a landmark that was not seen has a residual")
     used, given = found.weights[:, problem.landmarks], problem.observations.weights[:, problem.landmarks]
     if np.any(used > 2 * given) or np.any(used < 0.5 * LEAST_FACTOR * given):  # robust fits lower the given weights

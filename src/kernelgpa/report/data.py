@@ -209,7 +209,7 @@ def _block_starts(size: int, most: int) -> IndexArray:
 
 
 def _eigenvalues(gpa: GPA) -> EigenvalueData | None:
-    if not gpa.bends:
+    if not gpa.deforms:
         return None
     spectrum = gpa.spectrum_
     values = [json_number(value) for value in spectrum.values]

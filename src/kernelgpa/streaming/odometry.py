@@ -80,7 +80,7 @@ def usable_motions(
 def refine_poses(
     stream_map: StreamMap, pairs: Sequence[tuple[CloudKey, Measured]], covariances: Array
 ) -> tuple[StreamMap, dict[MotionKey, float]]:
-    """The poses that agree best with clouds and motions, and the standardised residual of each motion.
+    """The poses that agree best with clouds and motions, and the scaled residual of each motion.
 
     Motions that contradict the clouds are rejected, because a single wrong one would spoil all poses.
     """

@@ -27,7 +27,7 @@ DISCONNECTED = 1e-9  # of the largest eigenvalue: a smaller one may mean that th
 
 def family_of(estimator: GPA) -> Family:
     """The family by which clouds are reduced; affine if the warps are rigid."""
-    return cast(DeformableGPA, estimator).family() if estimator.bends else AffineFamily()
+    return cast(DeformableGPA, estimator).family() if estimator.deforms else AffineFamily()
 
 
 def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:

@@ -107,7 +107,7 @@ class Agreement:
 
     @property
     def residuals(self) -> Array | None:
-        return self.gpa.residuals_ if self.gpa.bends else None
+        return self.gpa.residuals_ if self.gpa.deforms else None
 
     @cached_property
     def per_landmark(self) -> Disagreement:

@@ -44,7 +44,7 @@ LISTED = 4  # names in a message
 class FittedRegistration(Protocol):
     """What the checks read of a fitted estimator: n clouds, m landmarks, d dimensions."""
 
-    bends: bool  # whether the warps are more than rigid motions and similarities
+    deforms: bool  # whether the warps are more than rigid motions and similarities
     modes: str | int
     robust: str | None
     observations_: Observations
@@ -60,7 +60,7 @@ class FittedRegistration(Protocol):
     shared_landmarks_: IndexArray  # landmarks that the map was solved from
     weights_: Array  # (n, m) of the last solve
     residuals_: Array  # (n, m) leave-one-out, in the map
-    standardised_residuals_: Array  # (n, m)
+    scaled_residuals_: Array  # (n, m)
     inducing_errors_: Array  # (n,)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
@@ -222,7 +222,7 @@ def _weakly_connected_groups(gpa: FittedRegistration) -> list[Finding]:
 
 
 def _small_gap(gpa: FittedRegistration) -> list[Finding]:
-    if not gpa.bends or gpa.spectrum_.gap > SMALL_GAP:
+    if not gpa.deforms or gpa.spectrum_.gap > SMALL_GAP:
         return []
     spectrum = gpa.spectrum_
     severity = 0.8 if spectrum.uniqueness is Uniqueness.NO_GAP else 0.4
@@ -250,7 +250,7 @@ def _collapsed_map(gpa: FittedRegistration) -> list[Finding]:
 
 
 def _folded_warps(gpa: FittedRegistration) -> list[Finding]:
-    if not gpa.bends:
+    if not gpa.deforms:
         return []
     folded: dict[Name, int] = {}
     for cloud, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
@@ -299,7 +299,7 @@ def _few_inducing_points(gpa: FittedRegistration) -> list[Finding]:
 
 
 def _possible_wrong_matches(gpa: FittedRegistration) -> list[Finding]:
-    lengths = gpa.standardised_residuals_
+    lengths = gpa.scaled_residuals_
     if np.isnan(lengths).all():  # rigid warps, or no cloud has more landmarks than its warp needs
         return []
     limit = _outlier_limit(gpa)
@@ -318,12 +318,12 @@ def _possible_wrong_matches(gpa: FittedRegistration) -> list[Finding]:
 
 
 def _outlier_limit(gpa: FittedRegistration) -> float:
-    """Return the length from which a standardised residual is suspicious.
+    """Return the length from which a scaled residual is suspicious.
 
     It exceeds the noise, the rounding error, and the deformation: an observation that is no farther from the map than
     the clouds deform does no more harm than deformation does.
     """
-    noise = float(np.nanmedian(gpa.standardised_residuals_) / chi(gpa.observations_.dimension).median())
+    noise = float(np.nanmedian(gpa.scaled_residuals_) / chi(gpa.observations_.dimension).median())
     posed = np.einsum("tij,tmj->tmi", gpa.rotations_, gpa.observations_.points) + gpa.translations_[:, None]
     deformation = float(np.nanmedian(np.linalg.norm(posed - gpa.map_, axis=2)))
     thinnest = min(cloud.frame.thinness for cloud in gpa.observations_.clouds)  # its inverse amplifies rounding errors

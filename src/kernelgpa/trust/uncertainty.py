@@ -183,7 +183,7 @@ def uncertainty(validation: CrossValidation) -> Uncertainty:
             f"uncertainty takes the result of selection.cross_validate, found {type(validation).__name__}"
         )
     fitted = validation.fitted
-    if not fitted.bends:
+    if not fitted.deforms:
         raise InvalidSetting(
             f"{type(fitted).__name__} has rigid warps, whose uncertainty is not modelled; use AffineGPA, TPSGPA or "
             "KernelGPA"
