@@ -84,17 +84,10 @@ def stream(
 
         sensor | kernelgpa stream - --window 100 --map
     """
-    typed = {
-        "name": None if method is None else method.value,
-        "bandwidth": bandwidth,
-        "smoothing": smoothing,
-        "modes": modes_of(modes),
-    }
-    if window is not None and every > window:
-        raise InvalidSetting(
-            f"--every is {every} and --window is {window}: frames would leave before an update; use a larger --window"
-        )
+    _require_window(window, every)
     _require_distinct(frames, output, checkpoint, view)
+    name = None if method is None else method.value
+    typed = {"name": name, "bandwidth": bandwidth, "smoothing": smoothing, "modes": modes_of(modes)}
     estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
     pipeline = FramePipeline(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
     saved = _resume(pipeline, checkpoint)
@@ -105,6 +98,13 @@ def stream(
         ended = run.process(lines, str(frames))
     if not ended and not follow:
         raise typer.Exit(STOPPED)
+
+
+def _require_window(window: int | None, every: int) -> None:
+    if window is not None and every > window:
+        raise InvalidSetting(
+            f"--every is {every} and --window is {window}: frames would leave before an update; use a larger --window"
+        )
 
 
 def _require_distinct(frames: Path, output: Path | None, checkpoint: Path | None, view: Path | None) -> None:

@@ -2,7 +2,8 @@
 
 In:   whatever the user calls point clouds.
 Out:  a fitted estimator: map, poses, warps, residuals.
-``fit`` calls the other packages in the order of the algorithm: screen, reduce, sum, spectrum, gauge, reweight.
+``fit`` calls the other packages in the order of the algorithm: screen, reduce, sum, spectrum, gauge, reweight.  It
+implements equation 3 of docs/theory.md by the equations of those packages; robust weights rest on equation 17.
 """
 
 from .models import TPSGPA, AffineGPA, KernelGPA

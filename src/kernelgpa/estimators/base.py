@@ -46,8 +46,8 @@ class FittedAttributes:
     @property
     def _fitted(self) -> Registration:
         try:
-            return self.__dict__["registration_"]
-        except KeyError:
+            return self.registration_
+        except AttributeError:
             raise NotFitted(f"this {type(self).__name__} is not fitted; call fit(points) first") from None
 
     @property

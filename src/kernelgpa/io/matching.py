@@ -24,7 +24,7 @@ from ..observations.identifiers import in_order
 from ..typing import Array, IndexArray, Name
 from .landmark_file import LabelledCloud, LandmarkFile
 
-NUMBER = re.compile(r"[0-9]+")
+DIGITS = re.compile(r"[0-9]+")
 LEAST_SHARED = 0.5  # share of a cloud's labels that must occur in other clouds, in the median over the clouds
 MOST_OF_MEMORY = 0.5  # share of the free memory that the arrays may take
 
@@ -154,7 +154,7 @@ def _overlap(keys: Sequence[tuple[Name, ...]]) -> bool:
 
 def _last_numbers(labels: Sequence[str]) -> tuple[int, ...] | None:
     """Return the number at the end of each label; None if one has none, or two are equal."""
-    found = [NUMBER.findall(label) for label in labels]
+    found = [DIGITS.findall(label) for label in labels]
     numbers = tuple(int(one[-1][-15:]) for one in found if one)
     return numbers if len(numbers) == len(labels) == len(set(numbers)) else None
 

@@ -2,7 +2,7 @@
 
 A fitted estimator and its :class:`Metadata` enter.  ``render`` returns the page as one self-contained HTML text,
 ``summarise`` the summary, ``save`` writes both into a result folder with the map, the poses and the model, and ``load``
-returns the estimator of such a folder.  The errors that are shown are the consistency (theory, section "Scores") and
+returns the estimator of such a folder.  The errors that are shown are the consistency (theory, section 13) and
 the same in the clouds' own frames; :class:`Assessment` computes them once for all outputs.
 """
 
