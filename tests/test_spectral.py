@@ -424,3 +424,10 @@ def test_the_factorisation_of_affine_copies_is_the_affine_spectrum(dimension):
     assert a.solver == "classical factorisation"
     assert_allclose(a.values[:dimension], 0, rtol=0, atol=b.rounding)
     assert_allclose(a.vectors @ a.vectors.T, b.vectors @ b.vectors.T, rtol=0, atol=b.rounding / b.values[dimension])
+
+
+def test_many_modes_of_many_features_are_found_without_a_block_method():
+    """LOBPCG needs several landmarks per wanted eigenpair; with fewer the dense solver takes over."""
+    clouds = reduced(THIN["inducing"], scene(n=4, m=120)[0])
+    cost = total_cost(clouds, 120, OperatorLimits(dense=0, dense_features=0, woodbury=20))
+    assert_bottom(bottom_eigenpairs(cost, 3, 30), total_matrix(clouds, 120), 30)

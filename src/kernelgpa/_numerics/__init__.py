@@ -1,5 +1,7 @@
-"""Numerical services without knowledge of clouds.
+"""Numerical services that know nothing of clouds.
 
-Threads for work on several items at a time with one BLAS thread each, LAPACK without the interpreter lock, new
-matrices, sparse factorisations with the diagonal of the inverse, and progress bars.
+In:   work on several items, matrices, sparse matrices.
+Out:  the same with one BLAS thread per item, LAPACK without the interpreter lock, memory for large matrices and how
+      much the system has left, sparse factorisations with the diagonal of the inverse, and progress bars.
+No equations of docs/theory.md live here.
 """

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from ..warps.kernels import KERNELS
+
 
 class Method(StrEnum):
     RIGID = "rigid"
@@ -38,9 +40,7 @@ Bandwidth = Annotated[
 Smoothing = Annotated[
     float | None, typer.Option(help="Kernel and tps warps: penalty on bending.  [kernel 0.1, tps 0.01]")
 ]
-Kernel = Annotated[
-    str | None, typer.Option(help="Kernel warps: gaussian, laplacian, matern32, matern52 or wendland.  [gaussian]")
-]
+Kernel = Annotated[str | None, typer.Option(help=f"Kernel warps, one of {', '.join(KERNELS)}.  [gaussian]")]
 ControlPoints = Annotated[int | None, typer.Option(help="Tps warps: number of control points along each axis.  [5]")]
 Inducing = Annotated[
     int | None,

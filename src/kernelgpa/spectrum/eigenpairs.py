@@ -6,7 +6,7 @@ the metric of D = (total weight of a landmark) / (number of clouds that see it),
     Q x = lambda D x,      x' D x = 1,
 
 so that a landmark of little weight counts as little in the constraint as it does in the cost; with unit weights
-D = I.  The cost operator solves for  S = D^(-1/2) Q D^(-1/2)  with the constants raised above all other eigenvectors.
+D = I.  The cost operator solves for  S = D^(-1/2) Q D^(-1/2)  with the constants' eigenvalue above all others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Metric:
 
     @classmethod
     def of_clouds(cls, stacked: StackedClouds) -> Metric:
-        """D and the bound n of an operator that was summed over these clouds."""
+        """D, and the largest number of clouds that see a landmark as the bound."""
         counts = stacked.counts
         return cls(stacked.weights.sum(axis=1) / counts, float(counts.max()), stacked.thinness)
 
@@ -81,7 +81,7 @@ class Spectrum:
     def rounding(self) -> float:
         """Eigenvalues closer than this cannot be distinguished.
 
-        The affine functions of a thin cloud, and with them Q_t <= 1, are known to eps over its thinness.
+        The affine functions of a thin cloud, and with them Q_t, are known to eps over its thinness (relative to W_t).
         """
         return (200 + 2 / self.thinness) * np.finfo(np.float64).eps * self.top
 

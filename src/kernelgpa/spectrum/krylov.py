@@ -21,16 +21,17 @@ from ..errors import NumericalFailure, warn
 from ..typing import Array, BoolArray
 from .operator import Apply, CostOperator, DiagonalPlusLowRank, Eigenpairs, EigenProblem
 
-EIGENVALUE_SHIFT = 1e-10  # eps, as a share of the largest eigenvalue
+EIGENVALUE_SHIFT = 1e-10  # eps, relative to the diagonal of Q or to a bound on its eigenvalues
 RESIDUAL = 1e-9  # of an eigenvector, as a share of the largest image Q x
 EXTRA_RUNS = 20  # of Lanczos beyond two for each wanted vector, before it stops with an error
 START_SEED = 20230  # of the random start vectors
-KRYLOV_SIZES = (20, 80, 320)  # vectors beyond those wanted: a crowded spectrum needs more
+KRYLOV_SIZES = (20, 80, 320)  # vectors beyond two for each wanted one: a crowded spectrum needs more
 RESTARTS = 50
 EXTRA_COLUMNS = 5  # in a block beyond those wanted
 MOST_BLOCKS = 12
 BLOCK_RESIDUAL = 1e-8  # relative, of an eigenpair of the inverse
 LOBPCG_STEPS = 60
+BLOCK_SHARE = 5  # landmarks per wanted eigenpair that LOBPCG needs at least
 LOBPCG_RESIDUAL = 1e-3  # of an eigenvector, as a share of the next eigenvalue
 LANCZOS_RESIDUAL = 1e-12  # relative
 CG_RESIDUAL = 1e-11  # of conjugate gradients, relative to the right-hand side
@@ -73,7 +74,7 @@ def shift_invert(operator: CostOperator, shift: Array, problem: EigenProblem, so
     pair = _ShiftedPair(solve, apply, m * problem.bound)
     found = _block_krylov(pair, m, problem)
     values, vectors, subspace = (*_lanczos(pair, m, problem.wanted), None) if found is None else found
-    # a shift that differs between landmarks lets a trace of the constants in
+    # a shift that differs between landmarks leaves a small component along the constants
     vectors = vectors - np.outer(lifted, lifted @ vectors) / (lifted @ lifted)
     return Eigenpairs(values, vectors, solver, subspace)
 
@@ -105,7 +106,7 @@ def preconditioned_eigenpairs(
         if np.all(errors[:-1] <= LOBPCG_RESIDUAL * values[-1]):
             return values, vectors
         tolerance = 0.1 * LOBPCG_RESIDUAL * abs(float(values[-1]))  # eigenvalues far below the top need a smaller one
-    found = f"the eigenvectors did not converge in {LOBPCG_STEPS} steps (residual {errors.max():.2g})"
+    found = f"the eigenvectors did not converge in {2 * LOBPCG_STEPS} steps (residual {errors[:-1].max():.2g})"
     if not problem.values_only:
         raise NumericalFailure(f"{found}; raise smoothing")
     warn(f"{found}; eigenvalues_ are inaccurate, but the map does not depend on them")
@@ -114,7 +115,7 @@ def preconditioned_eigenpairs(
 
 class _ShiftedPair(NamedTuple):
     solve: Apply  # with the shifted operator
-    apply: Apply  # the operator itself
+    apply: Apply  # Q + l l', without the shift
     trace_bound: float
 
 
@@ -128,8 +129,8 @@ class _Ritz(NamedTuple):
 def _block_krylov(pair: _ShiftedPair, m: int, problem: EigenProblem) -> tuple[Array, Array, Array] | None:
     """Eigenpairs and their subspace by a block Krylov method on the inverse; None if it does not converge.
 
-    A block as wide as what is wanted, and a few columns more, sees repeated eigenvalues.  It costs little more than one
-    vector, because the time is spent reading the inverse.
+    A block as wide as what is wanted, and a few columns more, finds repeated eigenvalues.  It costs little more than
+    one vector, because the time is spent reading the factor from memory.
     """
     wanted = problem.wanted
     width = wanted + EXTRA_COLUMNS
@@ -145,12 +146,12 @@ def _block_krylov(pair: _ShiftedPair, m: int, problem: EigenProblem) -> tuple[Ar
         top, mix = all_values[-wanted:], all_mix[:, -wanted:]
         found = basis @ mix
         errors = np.linalg.norm(image @ mix - found * top, axis=0)
-        # of the last, which is first here, only the value is wanted: it is as accurate as the square of the vector
+        # of the last, which is first here, only the value is wanted: its error is quadratic in that of the vector
         value_only = problem.values_only | (np.arange(wanted) == 0)
         allowed = np.where(value_only, np.sqrt(BLOCK_RESIDUAL), BLOCK_RESIDUAL) * top
         if np.all(errors <= allowed) and np.all(np.abs(top - before) <= BLOCK_RESIDUAL * top):
             subspace = basis @ all_mix[:, -width:][:, ::-1]
-            pairs = _rayleigh_quotients(pair, found, wanted, problem.values_only)
+            pairs = _rayleigh_ritz(pair, found, wanted, problem.values_only)
             return None if pairs is None else (*pairs, subspace)
         before = top
         block = image[:, -width:]
@@ -166,7 +167,7 @@ def _first_block(m: int, width: int, start: Array | None) -> Array:  # (m, width
     return np.linalg.qr(first)[0]
 
 
-def _rayleigh_quotients(pair: _ShiftedPair, found: Array, wanted: int, values_only: bool) -> tuple[Array, Array] | None:
+def _rayleigh_ritz(pair: _ShiftedPair, found: Array, wanted: int, values_only: bool) -> tuple[Array, Array] | None:
     """Eigenpairs of the operator itself in the span of the vectors found; None if they have not converged."""
     if values_only:
         basis = np.linalg.qr(found[:, ::-1])[0]
@@ -226,9 +227,9 @@ def _orthogonal_to(vectors: Array, solve: Apply) -> Apply:
 
 
 def _ritz(pair: _ShiftedPair, vectors: Array, wanted: int) -> _Ritz:
-    """The k best eigenpairs in the span of the vectors, cleaned by a step of inverse iteration.
+    """The k best eigenpairs in the span of the vectors, after one step of inverse iteration.
 
-    The inverse is that of a shifted matrix; if the shift is noticeable, the remaining residual is removed once more.
+    The inverse is that of a shifted matrix; if they have not converged, one residual correction follows.
     """
     found = _projected(pair, np.linalg.qr(pair.solve(np.linalg.qr(vectors)[0]))[0], wanted)
     if not found.converged.all():

@@ -21,7 +21,8 @@ from .._numerics.lapack import fill_upper_triangle
 from .._numerics.threads import free_cores_for
 from ..typing import Array, IndexArray
 from ..warps import ReducedCloud
-from .krylov import EIGENVALUE_SHIFT, conjugate_gradients, preconditioned_eigenpairs, shift_invert
+from .dense import DenseCost
+from .krylov import BLOCK_SHARE, EIGENVALUE_SHIFT, conjugate_gradients, preconditioned_eigenpairs, shift_invert
 from .operator import LIMITS, Apply, DiagonalPlusLowRank, Eigenpairs, EigenProblem, OperatorLimits, Removal
 
 FEATURE_ROWS = 2000  # landmarks at a time in products of features
@@ -237,7 +238,9 @@ class LowRankCost:
         m, few = self.landmarks, self.approximation
         if few is None:
             return shift_invert(self, EIGENVALUE_SHIFT * self.diagonal, problem, "low-rank: Woodbury and Krylov")
-        wanted = min(problem.wanted + 3, m - 1)
+        if BLOCK_SHARE * problem.wanted >= m:
+            return DenseCost(self.dense_matrix(), self.features.limits).bottom_eigenpairs(problem)
+        wanted = min(problem.wanted + 3, m - 1)  # a few more, which separates the last wanted ones
         roughly = few.bottom_eigenpairs(replace(problem, wanted=wanted, values_only=False, start=None))
         shift = np.full(m, max(float(roughly.values[0]), EIGENVALUE_SHIFT * problem.bound))
         precondition = few.solver(1.0, DiagonalPlusLowRank(shift, np.zeros((m, 0)), problem.lifted))

@@ -25,10 +25,8 @@ from ..typing import Array, IndexArray
 from ..warps import ReducedCloud
 from ..warps.leave_out import LeftOut
 from .dense import DenseCost
-from .krylov import START_SEED, conjugate_gradients, preconditioned_eigenpairs
+from .krylov import BLOCK_SHARE, START_SEED, conjugate_gradients, preconditioned_eigenpairs
 from .operator import Apply, DiagonalPlusLowRank, Eigenpairs, EigenProblem, Removal
-
-BLOCK_SHARE = 5  # a block method needs this many landmarks per wanted eigenpair
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class DiagonalPlusLowRank:
 
 @dataclass(frozen=True)
 class EigenProblem:
-    """The bottom eigenpairs of  Q + l l',  where l raises the constants above every other eigenvector."""
+    """The bottom eigenpairs of  Q + l l',  where l raises the eigenvalue of the constants above all others."""
 
     wanted: int  # eigenpairs
     lifted: Array  # (m,)  l
@@ -118,7 +118,7 @@ class CostOperator(Protocol):
 
     def apply(self, x: Array) -> Array: ...  # (m, c) -> (m, c), Q x
     def dense_matrix(self) -> Array: ...  # (m, m)
-    def rescaled(self, factors: Array) -> CostOperator: ...  # diag(factors) Q diag(factors)
+    def rescaled(self, factors: Array) -> CostOperator: ...  # diag(factors) Q diag(factors); ``without`` comes before
     def solver(self, scale: float, added: DiagonalPlusLowRank) -> Apply:
         """The solution of  (scale Q + added) x = b,  whose matrix must be positive definite."""
         ...
