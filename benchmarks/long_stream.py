@@ -47,7 +47,7 @@ def write_frames(path, count, landmarks=120, seen=60):
 def command(frames, folder, window):
     return [
         *(sys.executable, "-m", "kernelgpa", "stream", str(frames), "--window", str(window), "-o", str(folder)),
-        *("--modes", "paper", "--checkpoint", str(folder) + ".npz", "--checkpoint-every", "200"),
+        *("--modes", "program", "--checkpoint", str(folder) + ".npz", "--checkpoint-every", "200"),
     ]
 
 

@@ -19,6 +19,7 @@ from portable import blas_mismatch
 NUMERICAL = {
     "test_connectivity",
     "test_contributing",
+    "test_cost_forms",
     "test_decisions",
     "test_degenerate",
     "test_diagnosis",
@@ -67,13 +68,16 @@ STANDARD_MODELS = [
     RigidGPA(),
     RigidGPA(scaling=True),
     AffineGPA(),
+    AffineGPA(modes="program"),
     AffineGPA(modes="paper"),
     TPSGPA(control_points=3),
-    TPSGPA(control_points=3, modes="paper"),
+    TPSGPA(control_points=3, modes="program"),
     KernelGPA(),
+    KernelGPA(modes="program"),
+    KernelGPA(modes="program", scale_method="closed-form"),
+    KernelGPA(modes="program", scale_method="pairwise"),
     KernelGPA(modes="paper"),
     KernelGPA(modes="paper", scale_method="closed-form"),
-    KernelGPA(modes="paper", scale_method="pairwise"),
 ]
 
 

@@ -59,8 +59,70 @@ def kernel_cost(K, T, mu):  # (s, s), (s, d + 1) -> (s, s)
 
 def published_kernel_cost(K, T, mu):  # (s, s), (s, d + 1) -> (s, s)
     """Q as in the paper: c is eliminated first, by the projector Pi onto the complement of the affine functions."""
-    Pi = np.eye(len(K)) - T @ np.linalg.pinv(T)
+    Pi = np.eye(len(K)) - affine_projector(T)
     return Pi - Pi @ K @ np.linalg.inv(K @ Pi @ K + mu * K) @ K @ Pi
+
+
+def affine_projector(T):  # (s, d + 1) -> (s, s)
+    """The projector on the affine functions, whatever their number."""
+    return T @ np.linalg.pinv(T, rcond=1e-10)
+
+
+def published_H(K, T, mu):
+    """H = (I - P) K S^-1 with S = K (I - P) K + mu K, which gives the weights of the warp: w = H y."""
+    rest = np.eye(len(K)) - affine_projector(T)
+    return rest @ K @ np.linalg.inv(K @ rest @ K + mu * K)
+
+
+def joint_cost(K, T, mu):
+    """I - [T, K] Delta^+ [T, K]', with the affine part and the kernel weights eliminated at once (section 6.2)."""
+    both = np.hstack([T, K])
+    Delta = both.T @ both
+    Delta[T.shape[1] :, T.shape[1] :] += mu * K
+    return np.eye(len(K)) - both @ np.linalg.pinv(Delta, rcond=1e-13, hermitian=True) @ both.T
+
+
+def projector_cost(K, T, mu):
+    """The first block of I - C^+ C with C = [T', 0; K, (mu K)^(1/2)]: what least squares leaves (appendix C)."""
+    s, values, vectors = len(K), *np.linalg.eigh(K)
+    root = vectors * np.sqrt(mu * values) @ vectors.T
+    C = np.block([[T.T, np.zeros((T.shape[1], s))], [K, root]])
+    return (np.eye(2 * s) - np.linalg.pinv(C, rcond=1e-10) @ C)[:s, :s]
+
+
+def block_inverse_cost(K, T, mu):
+    """The joint form with the blocks of Delta^+ written out by the Schur complement S (appendices E, F)."""
+    inverse_of_T, S = np.linalg.pinv(T.T @ T, rcond=1e-12, hermitian=True), K @ K + mu * K
+    S_inverse = np.linalg.inv(S - K @ T @ inverse_of_T @ T.T @ K)
+    corner = inverse_of_T @ T.T @ K @ S_inverse
+    pseudo_inverse = np.block([[inverse_of_T + corner @ K @ T @ inverse_of_T, -corner], [-corner.T, S_inverse]])
+    both = np.hstack([T, K])
+    return np.eye(len(K)) - both @ pseudo_inverse @ both.T
+
+
+def conference_cost(K, T, mu):
+    """Residual plus penalty, as in the conference paper (Lemma 14, appendix I)."""
+    H, rest = published_H(K, T, mu), np.eye(len(K)) - affine_projector(T)
+    residual = H @ K - np.eye(len(K))
+    return residual @ rest @ residual.T + mu * H @ K @ H.T
+
+
+def inverse_kernel_cost(K, T, mu):
+    """(I - P) - (I - P) ((I - P) + mu K^-1)^-1 (I - P): how mu controls the influence of K (section 9.1)."""
+    rest = np.eye(len(K)) - affine_projector(T)
+    return rest - rest @ np.linalg.inv(rest + mu * np.linalg.inv(K)) @ rest
+
+
+PUBLISHED_COSTS = {
+    "projector and S, section 6.2": published_kernel_cost,
+    "affine part and weights at once, section 6.2": joint_cost,
+    "mu H, Proposition 2": lambda K, T, mu: mu * published_H(K, T, mu),
+    "mu H', Proposition 2": lambda K, T, mu: mu * published_H(K, T, mu).T,
+    "inverse of K, section 9.1": inverse_kernel_cost,
+    "projector of least squares, appendix C": projector_cost,
+    "blocks of the pseudo-inverse, appendices E and F": block_inverse_cost,
+    "residual plus penalty, appendix I": conference_cost,
+}
 
 
 def spline(P, query, per_axis):

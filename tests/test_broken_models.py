@@ -28,7 +28,7 @@ from kernelgpa.streaming import checkpoint
 
 MODELS = {
     "rigid": RigidGPA(scaling=True),
-    "affine": AffineGPA(modes="paper"),
+    "affine": AffineGPA(modes="program"),
     "thin-plate": TPSGPA(control_points=3),
     "kernel": KernelGPA(),
     "robust": KernelGPA(inducing=8, robust="tukey", modes=5),
@@ -109,8 +109,8 @@ def use(gpa, about, everything=True):
         to_bytes(gpa, about)
     gpa.suspicious_observations(3)
     gpa.suspicious_landmarks()
-    if gpa.deforms:
-        gpa.reduced_cloud(gpa.observations_.names[0])
+    if gpa._deforms:
+        gpa._reduced_cloud(gpa.observations_.names[0])
 
 
 @pytest.mark.slow

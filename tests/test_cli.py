@@ -83,7 +83,7 @@ def test_register_writes_a_result_and_prints_only_the_result(scans, tmp_path):
     ("options", "model"),
     [
         (["--method", "rigid", "--scaling"], "RigidGPA(scaling=True)"),
-        (["--method", "affine", "--modes", "paper"], "AffineGPA(modes='paper')"),
+        (["--method", "affine", "--modes", "program"], "AffineGPA(modes='program')"),
         (["--method", "tps", "--control-points", "4", "--smoothing", "2"], "TPSGPA(control_points=4, smoothing=2.0)"),
         (["--kernel", "matern52", "--modes", "5"], "KernelGPA(kernel='matern52', modes=5)"),
         (["--robust", "tukey", "--inducing", "20"], "KernelGPA(inducing=20, robust='tukey')"),

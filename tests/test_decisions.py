@@ -50,7 +50,7 @@ def decisions(model, points, names):
         tuple(sorted((cloud.name, cloud.frame.rank) for cloud in gpa.observations_.clouds)),
         int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0])),
         None if spectrum is None else (spectrum.dimension, spectrum.uniqueness, len(spectrum.values)),
-        gpa.gauge_.termination,
+        gpa.registration_.gauge.termination,
         bool(np.all(np.linalg.det(gpa.rotations_) > 0)),
     )
 
@@ -82,7 +82,7 @@ def assert_same_decisions(name, model, draws):
     assert len(found) == 1, f"{name}, {model}: {found}"
 
 
-OFTEN = [RigidGPA(scaling=True), AffineGPA(modes="paper"), KernelGPA()]  # tested in every run; the others are slow
+OFTEN = [RigidGPA(scaling=True), AffineGPA(modes="program"), KernelGPA()]  # tested in every run; the others are slow
 
 
 def slow_unless_often(models):
@@ -121,7 +121,7 @@ def test_copies_of_a_thin_body_keep_their_scales(thickness):
     for _ in range(10):
         turned, _, unit = moved(points, rng)
         # rounding rotates a thin body by eps / thickness, which changes its smallest scale by that fraction
-        for model in (AffineGPA(modes="paper"), KernelGPA(modes="paper")):
+        for model in (AffineGPA(modes="program"), KernelGPA(modes="program")):
             assert_allclose(model.fit(turned).scales_ / unit, expected, rtol=1e-12 / thickness)
 
 
@@ -205,7 +205,7 @@ def test_an_observation_without_which_the_warp_is_undetermined_has_no_residual(s
     for _ in range(20):
         points = np.stack([corner @ random_rotation(3, rng).T for _ in range(3)])
         gpa = KernelGPA(bandwidth=0.5, smoothing=smoothing).fit(points)
-        residuals = leave_one_out(gpa.reduced_cloud(0), gpa.map_)
+        residuals = leave_one_out(gpa._reduced_cloud(0), gpa.map_)
         assert np.isnan(residuals[-1]).all()
         assert np.isfinite(residuals[:-1]).all()
 

@@ -49,7 +49,7 @@ def test_findings_are_sorted_by_severity_and_name_an_action():
 
 def test_a_collapsed_map_and_folded_warps_are_found():
     points, _ = scene(n=8, m=60, hidden=0.1, seed=1, bend=0.3, noise=0.02)
-    gpa = KernelGPA(bandwidth=1.5, smoothing=1e-6, modes="paper").fit(points)
+    gpa = KernelGPA(bandwidth=1.5, smoothing=1e-6, modes="program").fit(points)
     assert {"collapsed map", "folded warps"} <= set(kinds(gpa))
     assert "collapsed map" not in kinds(KernelGPA(bandwidth=1.5, smoothing=1e-6).fit(points))
 
@@ -75,8 +75,8 @@ def test_weakly_connected_groups_are_named():
     points = two_groups(0.005)
     found = [finding for finding in KernelGPA().fit(points).diagnose() if finding.kind == "weakly connected groups"]
     assert "clouds 0, 1, 2 and clouds 3, 4, 5" in found[0].found
-    with pytest.warns(KernelGPAWarning, match="modes='paper' may be wrong"):
-        KernelGPA(modes="paper").fit(points)
+    with pytest.warns(KernelGPAWarning, match="this setting of modes may be wrong"):
+        KernelGPA(modes="program").fit(points)
     assert "weakly connected groups" not in kinds(KernelGPA().fit(two_groups(1.0)))
 
 

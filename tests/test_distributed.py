@@ -76,7 +76,7 @@ def assert_same(result, gpa):
     assert_allclose(result.transform(query, 203), gpa.transform(query, 203), rtol=0, atol=1e-8 * gpa.scales_[0])
 
 
-@pytest.mark.parametrize("model", [KernelGPA(), AffineGPA(), KernelGPA(modes="paper")], ids=repr)
+@pytest.mark.parametrize("model", [KernelGPA(), AffineGPA(), KernelGPA(modes="program")], ids=repr)
 def test_a_cluster_gives_what_one_process_gives(model, client, tmp_path):
     saved(tmp_path)
     result = kernelgpa_distributed.fit(model, client, [partial(read, tmp_path, t) for t in range(CLOUDS)])

@@ -92,7 +92,7 @@ def test_the_table_of_formats_is_complete():
 
 def test_every_equation_has_one_number_and_a_row_in_the_table():
     numbers = re.findall(r"\((\d+a?)\)$", "\n".join(re.findall(r"```text\n(.*?)```", THEORY, re.DOTALL)), re.MULTILINE)
-    assert sorted(numbers) == sorted([*map(str, range(1, 20)), "16a"])
+    assert sorted(numbers) == sorted([*map(str, range(1, 23)), "16a"])
     table = THEORY.split("## 17. ")[1].split("## 18. ")[0]
     listed = [number for cells in re.findall(r"^\| (\[.*?) \|", table, re.MULTILINE) for number in equations_in(cells)]
     assert sorted(listed) == sorted(numbers)
@@ -102,12 +102,52 @@ def equations_in(cells):
     return re.findall(r"\d+a?", re.sub(r"\(.*?\)", "", cells))
 
 
-def test_the_tests_that_the_pages_name_exist():
+@pytest.mark.parametrize("page", ["theory.md", "paper.md"])
+def test_the_tests_that_the_pages_name_exist(page):
     tests = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")}
-    named = re.findall(r"`(test_\w+)` in \[(test_\w+\.py)\]", THEORY)
+    named = re.findall(r"`(test_\w+)` in \[(test_\w+\.py)\]", (DOCS / page).read_text(encoding="utf-8"))
     assert named
     for test, file in named:
         assert f"def {test}(" in tests[file], (test, file)
+
+
+def test_every_statement_of_the_paper_has_its_module_and_its_test():
+    text = (DOCS / "paper.md").read_text(encoding="utf-8").split("\n## 2. ")[1].split("## 3. ")[0]
+    rows = [
+        [cell.strip() for cell in row.split("|")[1:-1]]
+        for row in re.findall(r"^\| (?!paper ).*\|$", text, re.MULTILINE)
+    ]
+    assert len(rows) > 40
+    for where, _, _, modules, tests in rows:
+        if where == "Sections 1, 2":  # motivation and related work
+            continue
+        paths = re.findall(r"\[([\w/]+\.py)\]\(\.\./(src/kernelgpa|tests)/([\w/]+\.py)\)", f"{modules} {tests}")
+        assert {folder for _, folder, _ in paths} == {"src/kernelgpa", "tests"}, where
+        for shown, folder, path in paths:
+            assert shown == path, where
+            assert (ROOT / folder / path).is_file(), path
+    for kind, count in NUMBERED_IN_THE_PAPER.items():
+        listed = {number for row in rows for number in numbers_of(kind, row[0])}
+        assert listed == set(range(1, count + 1)), kind
+
+
+NUMBERED_IN_THE_PAPER = {
+    "Theorem": 3,
+    "Proposition": 4,
+    "Lemma": 15,
+    "Remark": 11,
+    "Definition": 12,
+    "Example": 3,
+    "Table": 3,
+}
+
+
+def numbers_of(kind, where):
+    """The numbers after a word: 2 of "Lemma 2", 2 to 4 of "Lemmas 2 to 4", 2 and 4 of "Lemmas 2, 4"."""
+    for listed in re.findall(rf"{kind}s? (\d+(?:(?: to |, )\d+)*)", where):
+        for part in listed.split(", "):
+            first, *last = map(int, part.split(" to "))
+            yield from range(first, (last or [first])[0] + 1)
 
 
 @pytest.mark.parametrize("page", CURRENT, ids=lambda page: page.stem)

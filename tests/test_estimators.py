@@ -21,7 +21,11 @@ from kernelgpa import (
     NumericalFailure,
     Observations,
     RigidGPA,
+    StreamingGPA,
+    load,
+    save,
 )
+from kernelgpa.warps import reduce
 from kernelgpa.warps.kernels import Gaussian
 
 MODELS = [RigidGPA(), AffineGPA(), TPSGPA(control_points=3), KernelGPA(), KernelGPA(inducing=10)]
@@ -93,7 +97,7 @@ def test_weights_by_inverse_variance_lower_the_map_error(model):
     assert error(model.fit(noisy, weights=weights / weights.mean())) < 0.5 * unweighted
 
 
-FAINT_WEIGHT_MODELS = [RigidGPA(), AffineGPA(), AffineGPA(modes="paper"), KernelGPA(), KernelGPA(modes="paper")]
+FAINT_WEIGHT_MODELS = [RigidGPA(), AffineGPA(), AffineGPA(modes="program"), KernelGPA(), KernelGPA(modes="program")]
 
 
 @pytest.mark.parametrize("model", FAINT_WEIGHT_MODELS, ids=repr)
@@ -110,7 +114,7 @@ def test_a_vanishing_weight_tends_to_an_unseen_landmark(model):
     assert np.abs(found @ left @ right - kept).max() < tolerance * np.abs(kept).max()
 
 
-@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(modes="paper")], ids=repr)
+@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(modes="program")], ids=repr)
 def test_a_weight_of_two_equals_a_repeated_cloud(model):
     points, _ = scene(n=5, m=40, seed=3, hidden=0.1)
     weights = np.ones((5, 40))
@@ -121,7 +125,7 @@ def test_a_weight_of_two_equals_a_repeated_cloud(model):
 
 def test_equal_weights_do_not_change_rigid_and_affine_maps():
     points, _ = scene()
-    for model in (RigidGPA(), AffineGPA(), AffineGPA(modes="paper")):
+    for model in (RigidGPA(), AffineGPA(), AffineGPA(modes="program")):
         plain = model.fit(points).map_
         heavy = model.fit(points, weights=np.full(40, 7.0)).map_
         assert_allclose(heavy, plain, atol=1e-10 * np.abs(plain).max())
@@ -152,6 +156,8 @@ def test_an_unfitted_model_raises_not_fitted(model):
         (KernelGPA(inducing=0), "inducing is 0"),
         (TPSGPA(control_points=1), "control_points is 1"),
         (TPSGPA(smoothing=None), "smoothing is None"),
+        (KernelGPA(smoothing=[0.1, -1.0]), "smoothing is -1.0"),
+        (KernelGPA(smoothing=[]), "smoothing is \\[\\]"),
         (AffineGPA(method="qr"), "method is 'qr'"),
         (AffineGPA(method="svd", modes=7), "method='svd' takes modes"),
         (AffineGPA(method="svd"), "every landmark seen by every cloud"),
@@ -161,6 +167,54 @@ def test_an_unfitted_model_raises_not_fitted(model):
 def test_an_invalid_setting_is_named_with_the_expected_values(model, message):
     with pytest.raises(KernelGPAError, match=message):
         model.fit(scene()[0])
+
+
+OWN_SMOOTHING = [0.02, 0.1, 1.0, 1e10, 0.05, 0.3]
+SMOOTHED = [KernelGPA(), KernelGPA(inducing=12), KernelGPA(modes="paper"), TPSGPA(control_points=3)]
+
+
+@pytest.mark.parametrize("model", SMOOTHED, ids=repr)
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_each_cloud_can_have_its_own_smoothing(model, kind):
+    points, _ = scene(seed=1, hidden=0.2)
+    gpa = clone(model).set_params(smoothing=kind(OWN_SMOOTHING)).fit(points)
+    Q = np.zeros((40, 40))
+    for t, (cloud, mu) in enumerate(zip(gpa.observations_.clouds, OWN_SMOOTHING, strict=True)):
+        one = reduce(clone(model).set_params(smoothing=mu)._family(), cloud)
+        Q[np.ix_(cloud.seen, cloud.seen)] += one.cost_matrix()
+        assert_allclose(gpa._reduced_cloud(t).cost_matrix(), one.cost_matrix(), rtol=0, atol=1e-12)
+        expected = one.fit_all([gpa.map_[cloud.seen]])[0](cloud.points)
+        assert_allclose(gpa.warps_[t](cloud.points), expected, rtol=0, atol=1e-10)
+    assert_allclose(gpa.eigenvalues_, np.linalg.eigvalsh(Q)[1:5], rtol=1e-7)
+    assert gpa.smoothing_ == tuple(OWN_SMOOTHING)
+    bending = [warp.energy for warp in gpa.warps_]
+    assert np.argmin(bending) == 3
+
+
+@pytest.mark.parametrize("model", SMOOTHED, ids=repr)
+def test_equal_smoothing_of_all_clouds_is_one_smoothing(model):
+    points, _ = scene(seed=1, hidden=0.2)
+    one, each = (clone(model).set_params(smoothing=mu).fit(points) for mu in (0.07, [0.07] * 6))
+    assert np.array_equal(one.map_, each.map_, equal_nan=True)
+
+
+def test_smoothing_of_each_cloud_needs_as_many_values_as_clouds():
+    points, _ = scene(seed=1)
+    with pytest.raises(InvalidSetting, match="smoothing has 2 values for 6 clouds"):
+        KernelGPA(smoothing=[0.1, 0.2]).fit(points)
+    with pytest.raises(InvalidSetting, match="clouds that come one at a time need a single value"):
+        StreamingGPA(smoothing=[0.1, 0.2])
+
+
+def test_smoothing_of_each_cloud_is_saved(tmp_path):
+    points, _ = scene(seed=1, hidden=0.2)
+    gpa = KernelGPA(smoothing=np.array(OWN_SMOOTHING)).fit(points)
+    save(gpa, tmp_path / "out")
+    loaded = load(tmp_path / "out")
+    assert loaded.smoothing_ == gpa.smoothing_
+    assert loaded.smoothing == OWN_SMOOTHING
+    assert np.array_equal(loaded._reduced_cloud(3).cost_matrix(), gpa._reduced_cloud(3).cost_matrix())
+    assert "smoothing = [" in (tmp_path / "out" / "settings.toml").read_text(encoding="utf-8")
 
 
 def test_a_smoothing_below_double_precision_is_refused():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from kernelgpa import FormatError, InvalidSetting, simulate
+from kernelgpa import FormatError, InvalidSetting, selection, simulate
 from kernelgpa.experiments import ct, face, liver, page, reproduce, scales
 from kernelgpa.experiments.liver import available_deformation
 from kernelgpa.experiments.reproduction import Experiment
@@ -107,6 +107,21 @@ def test_the_two_kinds_of_scales_are_close_if_both_account_for_visibility():
         assert row[f"{name}, refined"] == pytest.approx(row[f"{name}, pairwise"], rel=0.05)
         # scales only stretch the axes of the map
         assert sensor[f"{name}, refined"] == pytest.approx(sensor[f"{name}, pairwise"], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["affine", "kernel"])
+def test_global_scales_beat_the_published_pairwise_ones_if_many_observations_are_removed(name):
+    """The figure of the paper on scales, as it was made: with the pairwise method of the published program."""
+    scene = simulate.sheet(noise=1.0, seed=0)
+    points = scene.points - np.nanmin(scene.points, axis=(0, 1))  # the origin in a corner, as in images
+    for seed in range(3):
+        thinned = scales.without_observations(points, 600, np.random.default_rng([seed, 600]))
+        errors = {
+            method: selection.cross_validate(scales.models(method)[name], thinned, folds=20).cve
+            for method in ("refined", "pairwise", "pairwise-published")
+        }
+        assert errors["refined"] < 0.97 * errors["pairwise-published"]
+        assert errors["refined"] == pytest.approx(errors["pairwise"], rel=0.03)
 
 
 def test_each_landmark_keeps_some_views_when_observations_are_removed():

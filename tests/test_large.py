@@ -68,7 +68,7 @@ ITERATIVE = OperatorLimits(dense=10, dense_features=10, woodbury=100)  # and the
 
 
 class IterativeKernelGPA(KernelGPA):
-    limits = ITERATIVE
+    _limits = ITERATIVE
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -88,7 +88,7 @@ def test_conjugate_gradients_solve_what_woodbury_solves(weighted):
     assert_allclose(iterative.solver(5.0, added)(x), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("modes", ["auto", "paper"])
+@pytest.mark.parametrize("modes", ["auto", "paper", "program"])
 def test_the_map_of_many_features_is_the_same_by_either_solver(modes):
     points, _ = scene(n=12, m=500, hidden=0.2, seed=3, bend=0.1, noise=0.01)
     model = KernelGPA(bandwidth=0.4, inducing=40, modes=modes)
@@ -174,9 +174,9 @@ def test_the_excess_of_the_faithful_map_is_within_its_limits_with_the_iterative_
     fitted = IterativeKernelGPA(inducing=40).fit(points, weights)
     assert fitted.spectrum_.solver == "low-rank: LOBPCG"
     faithful, rigid = fitted.map_, RigidGPA().fit(points, weights).map_
-    clouds = [fitted.reduced_cloud(t) for t in range(12)]
+    clouds = [fitted._reduced_cloud(t) for t in range(12)]
     cost, rigid_cost = (sum(np.vdot(M[c.seen], c.apply(M[c.seen])) for c in clouds) for M in (faithful, rigid))
     own, by_chance = allowed_increase(fitted.observations_.stacked)
     allowed = own + (1 - cost / rigid_cost) ** 2 * by_chance
     # within the tolerance of the iteration
-    assert SUFFICIENT * allowed <= fitted.faithful_.excess * (1 + 1e-6) <= allowed * (1 + 2e-6)
+    assert SUFFICIENT * allowed <= fitted.registration_.faithful.excess * (1 + 1e-6) <= allowed * (1 + 2e-6)

@@ -433,7 +433,7 @@ def test_visibility_names_the_clouds():
         plotting.visibility(np.zeros((3, 2)))
 
 
-@pytest.mark.parametrize("modes", ["auto", "paper", 7])
+@pytest.mark.parametrize("modes", ["auto", "paper", "program", 7])
 def test_the_spectrum_shows_the_eigenvalues_and_their_gap(modes, dimension):
     gpa = KernelGPA(modes=modes).fit(scene(d=dimension)[0])
     ax = plotting.spectrum(gpa)

@@ -36,8 +36,8 @@ class SparseKernelGPA(KernelGPA):
 
     sparse_limits = ALWAYS_SPARSE
 
-    def family(self):
-        return replace(super().family(), sparse_limits=self.sparse_limits)
+    def _family(self):
+        return replace(super()._family(), sparse_limits=self.sparse_limits)
 
 
 class SparseFrom80(SparseKernelGPA):
@@ -125,7 +125,7 @@ def test_a_sparse_cloud_gives_the_results_of_the_dense_one(rng, weighted, d):
 
 
 @pytest.mark.parametrize("robust", [None, "geman-mcclure"])
-@pytest.mark.parametrize("modes", ["auto", "paper", 6])
+@pytest.mark.parametrize("modes", ["auto", "paper", "program", 6])
 @pytest.mark.parametrize("hidden", [0.0, 0.3])
 def test_a_sparse_fit_is_the_dense_fit(modes, hidden, robust):
     data = scene(5, 120, bend=0.1, hidden=hidden, noise=0.01)[0]
@@ -153,7 +153,7 @@ def test_small_clouds_may_be_dense_and_large_ones_sparse():
     data[4][60:] = np.nan
     dense = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
     mixed = SparseFrom80(kernel="wendland", bandwidth=0.5).fit(data)
-    assert [type(mixed.reduced_cloud(t)) for t in (4, 0)] == [DenseCloud, SparseCloud]
+    assert [type(mixed._reduced_cloud(t)) for t in (4, 0)] == [DenseCloud, SparseCloud]
     assert_allclose(mixed.map_, dense.map_, rtol=0, atol=1e-8)
 
 
@@ -163,13 +163,13 @@ def test_clouds_of_many_landmarks_and_small_support_are_sparse(rng):
     shape *= [1.0, 0.8, 0.6] / np.linalg.norm(shape, axis=1)[:, None]
     data = [shape + 0.02 * np.sin(3 * shape + t) + 1e-3 * rng.standard_normal(shape.shape) for t in range(3)]
     model = KernelGPA(kernel="wendland", bandwidth=0.08)
-    family = model.family()
+    family = model._family()
     near = family.neighbours(as_observations(data).clouds[0])
     assert near is not None
     assert near < 0.015 * len(shape)
     assert forecast(3, 2500, neighbours=near).path == SPARSE
     assert forecast(3, 2500, neighbours=near).memory < forecast(3, 2500).memory
-    assert isinstance(model.fit(data).reduced_cloud(0), SparseCloud)
+    assert isinstance(model.fit(data)._reduced_cloud(0), SparseCloud)
     assert model.spectrum_.solver == "matrix-free: LOBPCG"
     assert KernelFamily(Wendland(), 0.5, 0.1).neighbours(as_observations(data).clouds[0]) is None
 

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from conftest import random_rotation, scene
 from kernelgpa import InvalidObservations, NumericalFailure, Observations
 from kernelgpa.gauge.baselines import factorisation
+from kernelgpa.gauge.initial import affine_cost
 from kernelgpa.spectrum.dense import DenseCost
 from kernelgpa.spectrum.eigenpairs import Metric, Spectrum, Uniqueness, bottom_eigenpairs
 from kernelgpa.spectrum.krylov import RESIDUAL
@@ -344,6 +345,15 @@ def test_equal_eigenvalues_d_and_d_plus_1_have_no_gap(solver):
         solve_with([PrescribedSpectrum([0.1, 0.2, 0.3, 0.31], thin=thin)], 160, 3, 3, solver).uniqueness
         is Uniqueness.UNIQUE
     )
+
+
+def test_the_low_rank_part_of_the_summed_cost_has_the_rank_of_all_clouds(dimension):
+    """D - Q is of rank d + 1 for each cloud, not for all of them."""
+    points, _ = scene(n=4, m=40, d=dimension, hidden=0.2, seed=1)
+    cost = affine_cost(Observations.from_array(points).stacked)
+    views = np.sum(~np.isnan(points[:, :, 0]), axis=0)
+    rank = np.linalg.matrix_rank(np.diag(views) - cost.apply(np.eye(40)), tol=1e-9)
+    assert rank == 4 * (dimension + 1)
 
 
 def test_the_total_cost_is_the_trace():

@@ -237,7 +237,9 @@ def test_the_map_is_updated_every_few_frames_and_once_more_at_the_end(kernelgpa,
     assert_same_shape(map_in(tmp_path / "out"), batch_map(scene.points))
 
 
-@pytest.mark.parametrize("options", [["--method", "affine"], ["--method", "tps", "--smoothing", 1, "--modes", "paper"]])
+@pytest.mark.parametrize(
+    "options", [["--method", "affine"], ["--method", "tps", "--smoothing", 1, "--modes", "program"]]
+)
 def test_the_method_can_be_chosen(kernelgpa, frames, options):
     code, printed, _ = kernelgpa("stream", "frames.jsonl", *options)
     assert code == 0

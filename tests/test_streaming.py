@@ -85,12 +85,12 @@ def assert_equals_batch(stream, estimator, clouds, tolerance=1e-8):
 
 
 MODELS = {
-    "kernel, paper": lambda: KernelGPA(modes="paper", smoothing=0.05),
+    "kernel, paper": lambda: KernelGPA(modes="program", smoothing=0.05),
     "kernel, auto": lambda: KernelGPA(smoothing=0.05),
     "kernel, 5 modes": lambda: KernelGPA(modes=5, smoothing=0.05),
-    "thin-plate": lambda: TPSGPA(control_points=3, modes="paper"),
-    "affine": lambda: AffineGPA(modes="paper", scale_method="closed-form"),
-    "inducing": lambda: KernelGPA(modes="paper", inducing=12),
+    "thin-plate": lambda: TPSGPA(control_points=3, modes="program"),
+    "affine": lambda: AffineGPA(modes="program", scale_method="closed-form"),
+    "inducing": lambda: KernelGPA(modes="program", inducing=12),
 }
 
 
@@ -119,7 +119,7 @@ def test_the_map_is_that_of_a_batch_fit_after_any_additions_and_drops(name, data
 
 
 @pytest.mark.parametrize(
-    "model", [KernelGPA(robust="huber"), RigidGPA(), KernelGPA(modes="paper", scale_method="pairwise")]
+    "model", [KernelGPA(robust="huber"), RigidGPA(), KernelGPA(modes="program", scale_method="pairwise")]
 )
 def test_estimators_that_do_not_solve_from_the_sum_are_fitted_anew(model):
     points, _ = scene(n=5, m=30, hidden=0.2, noise=0.01)
@@ -155,7 +155,7 @@ def test_the_oldest_cloud_is_that_of_the_earliest_time():
 
 def test_many_drops_leave_no_rounding_errors_in_the_sum():
     points, _ = scene(n=3, m=16, hidden=0.0, noise=0.01)
-    stream = StreamingGPA(modes="paper", smoothing=1e-3)
+    stream = StreamingGPA(modes="program", smoothing=1e-3)
     for cloud in points:
         add(stream, cloud)
     stream.update()
@@ -499,7 +499,7 @@ def test_files_that_are_not_checkpoints_are_refused(tmp_path):
 def test_a_drop_that_disconnects_the_clouds_leaves_the_map_with_one_group():
     points, _ = scene(n=7, m=60, hidden=0.0, noise=0.02)
     points[:3, 30:], points[3:6, :30] = np.nan, np.nan  # the last observes landmarks of both
-    for model in (AffineGPA(modes="paper"), KernelGPA(modes="paper"), KernelGPA()):
+    for model in (AffineGPA(modes="program"), KernelGPA(modes="program"), KernelGPA()):
         stream = StreamingGPA(model)
         keys = [add(stream, cloud) for cloud in points]
         stream.update()
@@ -586,8 +586,8 @@ def failing(fails):
     """KernelGPA with a family that fails."""
 
     class FailingGPA(KernelGPA):
-        def family(self):
-            return FailingFamily(super().family(), fails)
+        def _family(self):
+            return FailingFamily(super()._family(), fails)
 
     return FailingGPA()
 

@@ -231,13 +231,13 @@ def test_an_error_ends_the_work():
 @pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), TPSGPA(control_points=3), KernelGPA()], ids=repr)
 def test_every_blas_has_one_thread_during_a_fit(model, monkeypatch):
     seen = []
-    inner = type(model).fit_problem
+    inner = type(model)._fit_problem
 
     def watched(self, *arguments):
         seen.append(blas_threads())
         return inner(self, *arguments)
 
-    monkeypatch.setattr(type(model), "fit_problem", watched)
+    monkeypatch.setattr(type(model), "_fit_problem", watched)
     with threadpool_limits(2):
         model.fit(scene()[0])
         assert blas_threads() == {2}

@@ -66,9 +66,10 @@ def own_error_only(stacked):
 
 def warps_by_rule(gpa, rule):
     """The warps of a fit onto the faithful map of another rule for gamma."""
-    reduced = [gpa.reduced_cloud(name) for name in gpa.observations_.names]
+    reduced = [gpa._reduced_cloud(name) for name in gpa.observations_.names]
     cost = total_cost(reduced, len(gpa.map_))
-    found = faithful_registration(gpa.observations_.stacked, cost, gpa.gauge_.rotations, rule=rule)
+    rotations = gpa.registration_.gauge.rotations
+    found = faithful_registration(gpa.observations_.stacked, cost, rotations, rule=rule).faithful
     return [cloud.fit_all([found.gauge.map[cloud.seen]])[0] for cloud in reduced]
 
 
@@ -79,7 +80,7 @@ def test_a_map_of_few_views_is_smooth(views, bandwidth, seed):
     """Neighbouring landmarks are seen by different people; the rigid map jumps between them, the default must not."""
     points, truth, test = few_views(seed, views)
     default = KernelGPA(bandwidth=bandwidth).fit(points)
-    paper = KernelGPA(bandwidth=bandwidth, modes="paper").fit(points)
+    paper = KernelGPA(bandwidth=bandwidth, modes="program").fit(points)
     near_rigid = warps_by_rule(default, own_error_only)
     smooth, ours, jagged = (sensor_median(warps, test) for warps in (paper.warps_, default.warps_, near_rigid))
     # the second term of the rule removes most of the excess over the paper's map that the first term alone leaves
@@ -95,7 +96,7 @@ def test_an_observation_of_vanishing_weight_has_the_influence_of_a_missing_one()
     everything += np.random.default_rng(0).normal(0, 5, points.shape) * np.isnan(points)
     weights = np.where(np.isnan(points[:, :, 0]), 1e-9, 1.0)
     missing, vanishing = KernelGPA().fit(points), KernelGPA().fit(everything, weights=weights)
-    assert vanishing.faithful_.excess == pytest.approx(missing.faithful_.excess, rel=0.1)
+    assert vanishing.registration_.faithful.excess == pytest.approx(missing.registration_.faithful.excess, rel=0.1)
     # the width of a kernel is measured over all points, whatever their weights
     assert sensor_median(vanishing.warps_, test) == pytest.approx(sensor_median(missing.warps_, test), rel=0.2)
 
@@ -126,8 +127,8 @@ def test_noise_alone_does_not_flatten_a_thin_map():
 def test_the_sensor_error_reveals_the_collapse_of_the_papers_map_and_consistency_does_not():
     scene = liver(0.3, 1.0)
     settings = {"bandwidth": 1.0, "smoothing": 1e-4}
-    paper, default = KernelGPA(**settings, modes="paper").fit(scene.points), KernelGPA(**settings).fit(scene.points)
-    reference = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="paper").fit(scene.points)
+    paper, default = KernelGPA(**settings, modes="program").fit(scene.points), KernelGPA(**settings).fit(scene.points)
+    reference = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="program").fit(scene.points)
     assert metrics.map_error(paper.map_, scene.template) > 5 * metrics.map_error(default.map_, scene.template)
     consistency = [metrics.consistency(g.transform_clouds(scene.surfaces)).mean() for g in (paper, reference)]
     assert consistency[0] < consistency[1]  # the paper's score prefers the collapsed map

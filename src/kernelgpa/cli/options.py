@@ -48,7 +48,7 @@ Inducing = Annotated[
 ]
 Scaling = Annotated[bool | None, typer.Option(help="Rigid motions: also estimate a size for each cloud.")]
 Modes = Annotated[
-    str | None, typer.Option(help="How the map is computed: auto, paper, or a number of eigenvectors.  [auto]")
+    str | None, typer.Option(help="How the map is computed: auto, paper, program, or a number of eigenvectors.  [auto]")
 ]
 Robust = Annotated[
     str | None, typer.Option(help="Down-weight wrong matches by this loss: huber, tukey or geman-mcclure.  [none]")

@@ -85,7 +85,7 @@ class MethodSettings:
                 raise InvalidSetting(f"method {self.name} has no setting {key.replace('_', '-')}; it {has}")
         jobs = {"n_jobs": self.n_jobs} if self.n_jobs is not None and "n_jobs" in known else {}
         estimator.set_params(**self.parameters, **jobs)
-        estimator.check_settings()
+        estimator._check_settings()
         return estimator
 
     def grid(self) -> dict[str, list[Any]]:

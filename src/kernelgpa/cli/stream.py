@@ -67,7 +67,9 @@ def stream(
         float | None, typer.Option(help="Kernel: width, as a multiple of the mean distance between points.  [0.25]")
     ] = None,
     smoothing: Annotated[float | None, typer.Option(help="Kernel and tps: penalty of bending.  [0.1, 0.01]")] = None,
-    modes: Annotated[str | None, typer.Option(help="auto, paper, or the number of eigenvectors.  [auto]")] = None,
+    modes: Annotated[
+        str | None, typer.Option(help="auto, paper, program, or a number of eigenvectors.  [auto]")
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Register frames as they arrive: each updates the map, and one line of JSON reports its pose.

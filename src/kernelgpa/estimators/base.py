@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
 
 from .._numerics.threads import limit_threads, one_blas_thread
 from ..errors import InvalidObservations, InvalidSetting, NotFitted, warn
-from ..gauge.faithful import Faithful
-from ..gauge.principal_axes import Gauge
+from ..gauge.certificate import Certificate
 from ..observations import Observations, as_observations
 from ..observations.arrays import masked_as_nan
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, IndexArray, Name
-from ..warps import Family, PreparedCloud, Warp
+from ..warps import Family, PreparedCloud, Smoothing, Warp
 from ..warps.inverse import inverse
+from .backward import BackwardWarps
 from .left_out import FoldSolver
 from .problem import Problem
 from .registration import Registration
@@ -51,19 +52,9 @@ class FittedAttributes:
             raise NotFitted(f"this {type(self).__name__} is not fitted; call fit(points) first") from None
 
     @property
-    def problem_(self) -> Problem:
-        """The screened problem: which clouds and landmarks took part, and the initial estimate."""
-        return self._fitted.problem
-
-    @property
     def observations_(self) -> Observations:
         """The checked data."""
         return self._fitted.problem.observations
-
-    @property
-    def gauge_(self) -> Gauge:
-        """The map and poses of the participating clouds."""
-        return self._fitted.gauge
 
     @property
     def spectrum_(self) -> Spectrum:
@@ -71,18 +62,8 @@ class FittedAttributes:
         return self._fitted.spectrum
 
     @property
-    def faithful_(self) -> Faithful | None:
-        """The faithful map and its gamma; None unless ``modes="auto"``."""
-        return self._fitted.faithful
-
-    @property
-    def family_(self) -> Family:
-        """The family of warps, with the settings that were used."""
-        return self._fitted.family
-
-    @property
-    def smoothing_(self) -> float:
-        """The smoothing that was used."""
+    def smoothing_(self) -> Smoothing:
+        """The smoothing that was used, for all clouds or for each."""
         return self._fitted.smoothing
 
     @property
@@ -121,6 +102,16 @@ class FittedAttributes:
         return self._fitted.eigenvalues
 
     @property
+    def certificate_(self) -> Certificate | None:
+        """Whether the rotations are the global optimum, and by how much they could miss it."""
+        return self._fitted.certificate
+
+    @property
+    def certified_(self) -> bool | None:
+        """Whether the rotations are proven to be the global optimum; None if no certificate is defined for them."""
+        return None if self.certificate_ is None else self.certificate_.certified
+
+    @property
     def mirrored_(self) -> list[Name]:
         """Names of the clouds left out of the map as mirror images."""
         return [self.observations_.names[t] for t in self._fitted.problem.mirrored]
@@ -154,11 +145,18 @@ class FittedAttributes:
 class GPA(FittedAttributes, BaseEstimator, ABC):
     """What every registration offers: ``fit``, the fitted attributes, and the use of the warps."""
 
-    deforms: ClassVar[bool] = True  # False: the warps are rigid motions or similarities
-    sizes_differ = False  # whether clouds of any size are expected
+    _deforms: ClassVar[bool] = True  # False: the warps are rigid motions or similarities
+    _sizes_differ = False  # whether clouds of any size are expected
     modes: str | int
     robust: str | None
     n_jobs: int | None
+    _known_backward: tuple[Registration, BackwardWarps] | None = None
+
+    # scikit-learn routes no metadata to these methods, so that they need no set_..._request
+    __metadata_request__fit: ClassVar = {"points": UNUSED, "weights": UNUSED}
+    __metadata_request__transform: ClassVar = {"points": UNUSED, "cloud": UNUSED}
+    __metadata_request__inverse_transform: ClassVar = {"points": UNUSED, "cloud": UNUSED}
+    __metadata_request__predict: ClassVar = {"points": UNUSED, "cloud": UNUSED, "return_cov": UNUSED}
 
     def fit(self, points: Any, weights: Any = None) -> Self:
         """Register the clouds.
@@ -174,34 +172,34 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         -------
         self
         """
-        self.check_settings()
+        self._check_settings()
         with one_blas_thread(), limit_threads(self.n_jobs):
-            problem = screen(as_observations(points, weights), self.sizes_differ)  # who takes part; initial estimate
-            self.fit_problem(problem)
+            problem = screen(as_observations(points, weights), self._sizes_differ)  # who takes part; initial estimate
+            self._fit_problem(problem)
         return self
 
     @abstractmethod
-    def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> FoldSolver:
+    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> FoldSolver:
         """Register the clouds of a screened problem; return a solver for the same problem without some landmarks."""
 
     @abstractmethod
-    def check_settings(self) -> None:
+    def _check_settings(self) -> None:
         """Raise an error unless every setting has a value that the method is defined for."""
 
     @property
-    def solves_from_sum(self) -> bool:
+    def _solves_from_sum(self) -> bool:
         """Whether the map follows from the summed cost, which clouds can enter and leave one at a time."""
         return False
 
     @abstractmethod
-    def family(self) -> Family:
+    def _family(self) -> Family:
         """The family of warps, with its settings checked."""
 
-    def smaller_family(self, family: Family) -> Family | None:
+    def _smaller_family(self, family: Family) -> Family | None:
         """The same family with fewer features per cloud, for memory; None if there is none."""
         return None
 
-    def prepare(self, problem: Problem) -> PreparedClouds | None:
+    def _prepare(self, problem: Problem) -> PreparedClouds | None:
         """What the clouds compute once for all values of ``smoothing`` and all weights; None if nothing."""
         return None
 
@@ -221,6 +219,55 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
                 "does not reach them; they are NaN"
             )
         return found
+
+    def predict(
+        self, points: npt.ArrayLike, cloud: Name, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]:  # (k, d) -> (k, d) and (k, d, d)
+        """Where points of the map lie in one cloud, by the warp fitted from the map into that cloud.
+
+        Parameters
+        ----------
+        points : array (k, d)
+            Points of the map, landmarks or not.
+        cloud : hashable
+            The index or the name of the cloud.
+        return_cov : bool, default=False
+            Also return the calibrated covariance of each prediction, noise included.
+
+        Returns
+        -------
+        predictions : array (k, d)
+            In the frame and the unit of the cloud; NaN only where ``points`` is.
+        covariances : array (k, d, d)
+            Only with ``return_cov=True``.
+
+        Notes
+        -----
+        Theory, eqs. 20 to 22.  Unlike :meth:`inverse_transform`, the inverse of the warp into the map, it has an answer
+        everywhere, also where that warp folds and across a sheet.
+        """
+        t = self.observations_.cloud_index(cloud)
+        backward = self._backward()
+        one = backward.warps[t].warp
+        targets = one.checked(points)
+        predicted = one(targets)
+        return (predicted, backward.covariances(targets, t)) if return_cov else predicted
+
+    def impute(self, return_cov: bool = False) -> Array | tuple[Array, Array]:  # (n, m, d) and (n, m, d, d)
+        """All landmarks in the frame of each cloud: seen ones as they were seen, unseen ones by :meth:`predict`.
+
+        Landmarks that no participating cloud saw stay NaN.  With ``return_cov=True`` also the covariance of each
+        predicted landmark; it is 0 for seen ones.
+        """
+        observations, backward = self.observations_, self._backward()
+        complete = observations.points.copy()
+        covariances = np.zeros((*complete.shape, complete.shape[2]))
+        for t in range(len(complete)):
+            unseen = np.isnan(complete[t, :, 0])
+            complete[t, unseen] = backward.warps[t].warp(self.map_[unseen])
+            if return_cov:
+                covariances[t, unseen] = backward.covariances(self.map_[unseen], t)
+        return (complete, covariances) if return_cov else complete
 
     def transform_clouds(self, points: npt.ArrayLike) -> Array:  # (n, k, d) -> (n, k, d)
         """Take the same k points, as each cloud has them, into the map; NaN stays NaN."""
@@ -259,6 +306,19 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
 
         self._require_fitted()
         return suspicious_landmarks(self)
+
+    def _backward(self) -> BackwardWarps:
+        """The warps from the map into the clouds, fitted when they are first needed."""
+        registration, known = self._fitted, self._known_backward
+        if known is None or known[0] is not registration:
+            with one_blas_thread(), limit_threads(self.n_jobs):
+                known = registration, self._fit_backward(registration)
+            self._known_backward = known
+        return known[1]
+
+    @abstractmethod
+    def _fit_backward(self, registration: Registration) -> BackwardWarps:
+        """Fit the warps from the map into the clouds."""
 
     def _store(self, registration: Registration) -> None:
         """All results at once, so that an interrupted fit leaves the previous ones complete."""

@@ -9,7 +9,7 @@ from .._numerics.threads import parallel_map, require_jobs
 from ..errors import InvalidObservations, InvalidSetting, TooLarge, warn
 from ..gauge.faithful import faithful_registration
 from ..gauge.initial import WarmStart
-from ..gauge.scales import SCALE_METHODS, fix_gauge
+from ..gauge.scales import D_MODES, SCALE_METHODS, fix_gauge, flat_map_fits_best
 from ..observations import Observations
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Metric, Spectrum, Uniqueness, bottom_eigenpairs
@@ -17,7 +17,8 @@ from ..spectrum.forecast import Forecast, forecast
 from ..spectrum.operator import LIMITS, CostOperator, OperatorLimits
 from ..spectrum.total import total_cost
 from ..typing import Array, Name
-from ..warps import Family, ReducedCloud
+from ..warps import Family, ReducedCloud, smoothing_per_cloud
+from .backward import BackwardWarps, Search, fit_backward
 from .base import GPA, PreparedClouds
 from .left_out import DeformableFolds
 from .problem import Problem
@@ -26,7 +27,15 @@ from .robust import Reweighting, Weighting, require_loss
 
 WEAKLY_CONNECTED = (
     "some clouds share so few or so thinly spread landmarks with the rest that noise hides the affine map between "
-    "them, and the map of modes='paper' may be wrong; see diagnose(), and use modes='auto'"
+    "them, and the map of this setting of modes may be wrong; see diagnose(), and use modes='auto'"
+)
+NEARLY_COINCIDING = (
+    "the bottom eigenvalues nearly coincide, so that noise decides the axes of the map and with R_g = I its shape too; "
+    "use modes='paper', which rotates the axes, or modes='auto'"
+)
+NOT_FLAT = (
+    "all clouds are flat, but by the cost of modes='program' a map that is not flat would fit them better; the flat "
+    "map is kept. Use modes='auto' for clouds of a flat body; images of a body need depths"
 )
 PARALLEL_FROM = 400  # landmarks per cloud from which several clouds are worked on at the same time
 
@@ -45,24 +54,24 @@ class DeformableGPA(GPA):
     """Closed form up to the scales: reduce every cloud, take the bottom of the spectrum, fix the gauge."""
 
     scale_method: str
-    limits: OperatorLimits = LIMITS
+    _limits: OperatorLimits = LIMITS
 
     @property
-    def solves_from_sum(self) -> bool:
-        return self.robust is None and self.scale_method != "pairwise"
+    def _solves_from_sum(self) -> bool:
+        return self.robust is None and self.scale_method not in ("pairwise", "pairwise-published")
 
     # -- the algorithm --
 
-    def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> DeformableFolds:
+    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> DeformableFolds:
         """Register the clouds of a screened problem; return a solver for the same problem without some landmarks."""
-        if self.modes == "paper" and problem.weakly_connected:
+        if self.modes in D_MODES and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
-        prepared = self.prepare(problem) if prepared is None else prepared
+        prepared = self._prepare(problem) if prepared is None else prepared
         weighting = Reweighting(self.robust, problem)
-        solve = self._solve(problem, prepared, weighting.current)
+        solve = self._solve_weighted(problem, prepared, weighting.current)
         while weighting.update(solve.clouds, solve.solution):  # never, if robust is None
             del solve  # its matrices make room for the next
-            solve = self._solve(problem, prepared, weighting.current)
+            solve = self._solve_weighted(problem, prepared, weighting.current)
         warn_if_not_converged(solve.solution.gauge)
         self._store(self._registration(problem, prepared.family, solve))
         participants = solve.observations.at(problem.participating)
@@ -70,16 +79,16 @@ class DeformableGPA(GPA):
             participants, [solve.clouds[t] for t in problem.participating], solve.cost, self._map_of_fold
         )
 
-    def _solve(self, problem: Problem, prepared: PreparedClouds, weighting: Weighting) -> SolveState:
+    def _solve_weighted(self, problem: Problem, prepared: PreparedClouds, weighting: Weighting) -> SolveState:
         """Reduce the clouds with the given weights, sum their costs, take the bottom eigenpairs, fix the gauge."""
         observations = weighting.observations
         clouds = self._reduce(prepared, observations)
-        cost = total_cost([clouds[t] for t in problem.participating], len(observations.landmarks), self.limits)
+        cost = total_cost([clouds[t] for t in problem.participating], len(observations.landmarks), self._limits)
         stacked = observations.at(problem.participating).stacked
-        solution = self.solve(stacked, cost, weighting.rotations, weighting.gamma)
+        solution = self._solve(stacked, cost, weighting.rotations, weighting.gamma)
         return SolveState(observations, clouds, cost, solution)
 
-    def solve(
+    def _solve(
         self,
         stacked: StackedClouds,  # connected clouds of the same handedness
         cost: CostOperator,  # their sum
@@ -91,13 +100,15 @@ class DeformableGPA(GPA):
         rotations = rotations if warm is None else warm.rotations
         if self.modes == "auto":
             spectrum = self._spectrum(stacked, cost, warm) if gamma is None else None
-            faithful = faithful_registration(stacked, cost, rotations, gamma)
-            return Solution(faithful.gauge, spectrum, faithful)
+            faithful, optimum = faithful_registration(stacked, cost, rotations, gamma)
+            return Solution(faithful.gauge, spectrum, faithful, optimum=optimum)
         spectrum = self._spectrum(stacked, cost, warm)
-        modes = None if self.modes == "paper" else int(self.modes)
-        start = rotations if warm is not None or modes is not None else None
-        gauge = fix_gauge(spectrum, stacked, modes, self.scale_method, start)
-        return Solution(gauge, spectrum)
+        start = None if warm is None and self.modes in D_MODES else rotations
+        gauge, optimum = fix_gauge(spectrum, stacked, self.modes, self.scale_method, start)
+        flat = self.modes == "program" and stacked.rank < stacked.means.shape[1]
+        if flat and self.scale_method == "refined" and not flat_map_fits_best(gauge, spectrum, stacked):
+            warn(NOT_FLAT)
+        return Solution(gauge, spectrum, optimum=optimum)
 
     def _spectrum(self, stacked: StackedClouds, cost: CostOperator, warm: WarmStart | None = None) -> Spectrum:
         (m, d), rank = stacked.centred.shape[1:], stacked.rank
@@ -111,23 +122,25 @@ class DeformableGPA(GPA):
         modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
         start = None if warm is None else warm.subspace
         spectrum = bottom_eigenpairs(cost, rank, modes, Metric.of_clouds(stacked), self.modes == "auto", start)
-        if self.modes == "paper" and spectrum.uniqueness is Uniqueness.NO_GAP:
+        if self.modes in D_MODES and spectrum.uniqueness is Uniqueness.NO_GAP:
             warn(spectrum.uniqueness.value)
+        if self.modes == "program" and spectrum.nearly_coinciding:
+            warn(NEARLY_COINCIDING)
         return spectrum
 
     # -- per cloud --
 
-    def prepare(self, problem: Problem) -> PreparedClouds:
+    def _prepare(self, problem: Problem) -> PreparedClouds:
         """What the clouds compute once for all values of ``smoothing`` and all weights."""
         family, clouds = self._family_within_memory(problem), problem.restricted.clouds
         return PreparedClouds(family, parallel_map(family.prepare, clouds, self._threads(problem.restricted)))
 
     def _reduce(self, prepared: PreparedClouds, observations: Observations) -> list[ReducedCloud]:
         """Every cloud with its warp eliminated, by the present smoothing and weights."""
-        smoothing = self.family().smoothing
-        pairs = list(zip(prepared.clouds, observations.clouds, strict=True))
+        smoothing = smoothing_per_cloud(self._family().smoothing, len(observations.clouds))
+        triples = list(zip(prepared.clouds, smoothing, observations.clouds, strict=True))
         return parallel_map(
-            lambda pair: pair[0].reduce(smoothing, pair[1].weights), pairs, self._threads(observations), "clouds"
+            lambda one: one[0].reduce(one[1], one[2].weights), triples, self._threads(observations), "clouds"
         )
 
     def _threads(self, observations: Observations) -> int | None:
@@ -135,12 +148,14 @@ class DeformableGPA(GPA):
         small = max(len(cloud.seen) for cloud in observations.clouds) < PARALLEL_FROM
         return 1 if self.n_jobs is None and small else self.n_jobs
 
-    def reduced_cloud(self, cloud: Name) -> ReducedCloud:
+    def _reduced_cloud(self, cloud: Name) -> ReducedCloud:
         """One cloud of the fit with its warp eliminated; its landmark j is landmark shared_landmarks_[j] of all."""
         t = self.observations_.cloud_index(cloud)
-        restricted = self.problem_.restricted.clouds[t]
+        restricted = self.registration_.problem.restricted.clouds[t]
         weights = self.weights_[t, self.shared_landmarks_[restricted.seen]]
-        return self.family_.prepare(restricted).reduce(self.smoothing_, weights)
+        return self.registration_.family.prepare(restricted).reduce(
+            smoothing_per_cloud(self.smoothing_, len(self.warps_))[t], weights
+        )
 
     # -- results --
 
@@ -161,39 +176,48 @@ class DeformableGPA(GPA):
             problem.unit_sizes,
             WarpStatistics.of_warps(problem, solve.observations, solve.clouds, gauge.map, warps),
             family,
-            self.family().smoothing,
+            self._family().smoothing,
             solution.faithful,
+            solution.certificate(),
         )
 
     def _map_of_fold(self, stacked: StackedClouds, cost: CostOperator) -> Array:
         """The map without some landmarks, with the settings and the gamma of this fit."""
-        gamma = None if self.faithful_ is None else self.faithful_.gamma
-        return self.solve(stacked, cost, self.gauge_.rotations, gamma).gauge.map
+        gamma = None if self.registration_.faithful is None else self.registration_.faithful.gamma
+        return self._solve(stacked, cost, self.registration_.gauge.rotations, gamma).gauge.map
+
+    def _backward_search(self, registration: Registration) -> Search:
+        """The family of warps from the map into the clouds, and the settings to choose from; by default none."""
+        return Search(lambda _: registration.family, ())
+
+    def _fit_backward(self, registration: Registration) -> BackwardWarps:
+        return fit_backward(registration, self._backward_search(registration))
 
     # -- settings and memory --
 
-    def check_settings(self) -> None:
-        named = isinstance(self.modes, str) and self.modes in ("auto", "paper")
+    def _check_settings(self) -> None:
+        named = isinstance(self.modes, str) and self.modes in ("auto", *D_MODES)
         if not named and (not isinstance(self.modes, Integral) or isinstance(self.modes, bool)):
-            raise InvalidSetting(f"modes is {self.modes!r}; expected 'auto', 'paper' or a whole number")
+            raise InvalidSetting(f"modes is {self.modes!r}; expected 'auto', 'paper', 'program' or a whole number")
         if not isinstance(self.scale_method, str) or self.scale_method not in SCALE_METHODS:
             raise InvalidSetting(f"scale_method is {self.scale_method!r}; expected one of {', '.join(SCALE_METHODS)}")
-        if self.scale_method != "refined" and self.modes != "paper":
+        if self.scale_method != "refined" and self.modes not in D_MODES:
             raise InvalidSetting(
-                f"scale_method {self.scale_method!r} belongs to modes='paper'; with modes={self.modes!r} use 'refined'"
+                f"scale_method {self.scale_method!r} belongs to modes='paper' and 'program'; with modes={self.modes!r} "
+                "use 'refined'"
             )
         if self.robust is not None:
             require_loss(self.robust)
         require_jobs(self.n_jobs)
-        self.family()
+        self._family()
 
     def _family_within_memory(self, problem: Problem) -> Family:
         """The family, or a smaller one if it would need more memory than is available."""
-        family = self.family()
+        family = self._family()
         needed = _memory_forecast(family, problem)
         if needed.fits:
             return family
-        smaller = self.smaller_family(family)
+        smaller = self._smaller_family(family)
         if smaller is None:
             raise TooLarge(f"this fit would take {needed}; use fewer landmarks or clouds, or fewer features per cloud")
         instead = _memory_forecast(smaller, problem)

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -26,11 +26,12 @@ import numpy.typing as npt
 from .._numerics.system_memory import available_memory
 from .._numerics.threads import one_blas_thread
 from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge, warn
+from ..gauge.scales import D_MODES
 from ..observations.collection import Observations
 from ..spectrum.dense import DenseCost
 from ..spectrum.total import total_cost
 from ..typing import Array, Name
-from ..warps import ReducedCloud, Warp
+from ..warps import ReducedCloud, Warp, smoothing_per_cloud
 from .deformable import WEAKLY_CONNECTED, DeformableGPA
 from .problem import Problem
 from .registration import Solution, all_poses, padded, whole_map
@@ -96,7 +97,7 @@ def fit(
     """
     if not isinstance(estimator, DeformableGPA) or estimator.robust is not None:
         raise InvalidSetting("distributed.fit takes AffineGPA, TPSGPA or KernelGPA with robust=None")
-    estimator.check_settings()
+    estimator._check_settings()
     if not isinstance(sources, Sequence) or len(sources) < 2:
         raise InvalidObservations(
             "sources: expected a list with a function or a (points, ids) pair for each of 2 clouds or more"
@@ -263,9 +264,11 @@ def _problem(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
 
 
 def _reduced(estimator: DeformableGPA, problem: Problem, first: int, batch: int) -> list[ReducedCloud]:
-    family = estimator.family()
-    clouds = problem.restricted.clouds[first : first + batch]
-    return [family.prepare(cloud).reduce(family.smoothing, cloud.weights) for cloud in clouds]
+    family = estimator._family()
+    clouds, end = problem.restricted.clouds, first + batch
+    smoothing = smoothing_per_cloud(family.smoothing, len(clouds))[first:end]
+    pairs = zip(clouds[first:end], smoothing, strict=True)
+    return [family.prepare(cloud).reduce(mu, cloud.weights) for cloud, mu in pairs]
 
 
 def _sum_of_batch(estimator: DeformableGPA, problem: Problem, first: int, batch: int) -> Array:  # (m, m)
@@ -282,9 +285,10 @@ def _added(first: Array, second: Array) -> Array:
 
 def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> Recorded:
     def solve() -> Solution:
-        if estimator.modes == "paper" and problem.weakly_connected:
+        if estimator.modes in D_MODES and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
-        return estimator.solve(problem.participants.stacked, DenseCost(total), problem.initial.gauge.rotations)
+        found = estimator._solve(problem.participants.stacked, DenseCost(total), problem.initial.gauge.rotations)
+        return replace(found, optimum=None)  # its operator holds a factorisation that cannot be sent to other workers
 
     with one_blas_thread():
         return _recorded(solve)

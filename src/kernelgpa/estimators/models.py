@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
+
+import numpy as np
 
 from ..errors import InvalidSetting
 from ..gauge.baselines import factorisation
 from ..gauge.initial import WarmStart
-from ..gauge.scales import fix_gauge
+from ..gauge.scales import D_MODES, fix_gauge
 from ..observations.stacked import StackedClouds
 from ..spectrum.operator import CostOperator
 from ..typing import Array
 from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily
 from ..warps.kernels import Kernel, as_kernel
+from .backward import Search
 from .deformable import DeformableGPA
-from .registration import Solution
-from .settings import bandwidth_number, positive_number, whole_number
+from .registration import Registration, Solution
+from .settings import bandwidth_number, smoothing_values, whole_number
 
 MOST_CONTROL_POINTS = 25  # per axis: 15,625 in space
 FEWER_INDUCING = 400  # inducing points if kernels at all points need more memory than is available
+BANDWIDTHS = (0.15, 0.4, 1.0, 2.5)  # tried first for warps into the clouds
+SMOOTHINGS = (1e-6, 1e-4, 1e-2, 1.0)
 
 
 class AffineGPA(DeformableGPA):
@@ -61,17 +67,17 @@ class AffineGPA(DeformableGPA):
         self.n_jobs = n_jobs
 
     @property
-    def solves_from_sum(self) -> bool:
-        return super().solves_from_sum and self.method == "spectral"
+    def _solves_from_sum(self) -> bool:
+        return super()._solves_from_sum and self.method == "spectral"
 
-    def family(self) -> Family:
+    def _family(self) -> Family:
         if self.method not in ("spectral", "svd"):
             raise InvalidSetting(f"method is {self.method!r}; expected 'spectral' or 'svd'")
-        if self.method == "svd" and (self.modes not in ("auto", "paper") or self.robust is not None):
-            raise InvalidSetting("method='svd' takes modes='auto' or 'paper' and no robust loss")
+        if self.method == "svd" and (self.modes not in ("auto", *D_MODES) or self.robust is not None):
+            raise InvalidSetting("method='svd' takes modes='auto', 'paper' or 'program' and no robust loss")
         return AffineFamily()
 
-    def solve(
+    def _solve(
         self,
         stacked: StackedClouds,
         cost: CostOperator,
@@ -80,11 +86,12 @@ class AffineGPA(DeformableGPA):
         warm: WarmStart | None = None,
     ) -> Solution:
         if self.method == "spectral":
-            return super().solve(stacked, cost, rotations, gamma, warm)
+            return super()._solve(stacked, cost, rotations, gamma, warm)
         spectrum = factorisation(stacked, cost)
         # "auto" mixes the d vectors freely, as the classical method does
-        modes, start = (None, None) if self.modes == "paper" else (stacked.rank, rotations)
-        return Solution(fix_gauge(spectrum, stacked, modes, self.scale_method, start), spectrum)
+        modes, start = (self.modes, None) if self.modes in D_MODES else (stacked.rank, rotations)
+        gauge, optimum = fix_gauge(spectrum, stacked, modes, self.scale_method, start)
+        return Solution(gauge, spectrum, optimum=optimum)
 
 
 class TPSGPA(DeformableGPA):
@@ -94,8 +101,9 @@ class TPSGPA(DeformableGPA):
     ----------
     control_points : int, default=5
         Control points per axis, on a grid in the box of each cloud's principal axes.
-    smoothing : float, default=0.01
-        Weight of the bending energy.  It carries a unit: length^(4 - d) of the data.
+    smoothing : float or sequence of n floats, default=0.01
+        Weight of the bending energy.  It carries a unit: length^(4 - d) of the data.  A sequence has one value per
+        cloud.
     modes, scale_method, robust, n_jobs
         As in :class:`KernelGPA`.
 
@@ -115,7 +123,7 @@ class TPSGPA(DeformableGPA):
     def __init__(
         self,
         control_points: int = 5,
-        smoothing: float = 0.01,
+        smoothing: float | Sequence[float] = 0.01,
         modes: str | int = "auto",
         scale_method: str = "refined",
         robust: str | None = None,
@@ -128,11 +136,16 @@ class TPSGPA(DeformableGPA):
         self.robust = robust
         self.n_jobs = n_jobs
 
-    def family(self) -> Family:
+    def _family(self) -> Family:
         count = whole_number("control_points", self.control_points, least=2)
         if count > MOST_CONTROL_POINTS:
             raise InvalidSetting(f"control_points is {count} per axis; use at most {MOST_CONTROL_POINTS}")
-        return ThinPlateFamily(count, positive_number("smoothing", self.smoothing))
+        return ThinPlateFamily(count, smoothing_values(self.smoothing))
+
+    def _backward_search(self, registration: Registration) -> Search:
+        (m, d), count = registration.gauge.map.shape, int(self.control_points)
+        unit = (np.linalg.norm(registration.gauge.scales) / np.sqrt(m)) ** (4 - d)  # of the bending energy, inverted
+        return Search(lambda settings: ThinPlateFamily(count, settings[-1]), [unit * 10.0 ** np.arange(-8, 3, 2)])
 
 
 class KernelGPA(DeformableGPA):
@@ -145,13 +158,17 @@ class KernelGPA(DeformableGPA):
         distance / sigma.
     bandwidth : float, default=0.25
         sigma of a cloud as a multiple of the mean distance between its points; free of units.
-    smoothing : float, default=0.1
-        mu, the price of leaving the affine map; large values give the affine registration.
-    modes : {"auto", "paper"} or int, default="auto"
-        "auto" is the faithful map (theory, eq. 16), "paper" the published one from the d bottom eigenvectors, a number
-        the map from so many eigenvectors.
-    scale_method : {"refined", "closed-form", "pairwise"}, default="refined"
-        How ``modes="paper"`` finds the scales.
+    smoothing : float or sequence of n floats, default=0.1
+        mu, the price of leaving the affine map; large values give the affine registration.  A sequence has one value
+        per cloud (mu_t of the paper).
+    modes : {"auto", "paper", "program"} or int, default="auto"
+        "auto" is the faithful map (theory, eq. 16).  "paper" is the published formulation: the d bottom eigenvectors
+        times sqrt(Lambda) R_g, with R_g and the scales as rigid as possible.  "program" is what the authors' program
+        computes: R_g = I, the optimum of the eigenvalue problem, with an axis of the map for each eigenvector.  A
+        number is the map from so many eigenvectors.
+    scale_method : {"refined", "closed-form", "pairwise", "pairwise-published"}, default="refined"
+        How ``modes="paper"`` and ``"program"`` find the scales.  The last two are the method of 2022, corrected and
+        with the translation at unseen points too, for comparison.
     inducing : int, optional
         Centre the kernels at so many farthest points of each cloud.  By default they are centred at all points, as
         long as that fits into memory.
@@ -179,6 +196,11 @@ class KernelGPA(DeformableGPA):
         The same, times the standard deviation of the noise over that expected of each residual: lengths that compare.
     weights_ : array (n, m)
         Weights of the last solve: as given, lowered by a robust loss.
+    certified_ : bool or None
+        Whether the rotations are proven to be the global optimum of their cost, for the weights and the gamma of the
+        last solve (theory, eqs. 16b and 16c).  None if they come in closed form (``scale_method``).
+    certificate_ : Certificate or None
+        The same with ``gap``, a bound on how much larger the explained sum of squares could be, as a share of it.
     shared_landmarks_ : array of int
         Landmarks that two or more participating clouds saw; the map is solved from these.
     mirrored_ : list
@@ -206,7 +228,7 @@ class KernelGPA(DeformableGPA):
         self,
         kernel: str | Kernel | Callable[[Array], Array] = "gaussian",
         bandwidth: float = 0.25,
-        smoothing: float = 0.1,
+        smoothing: float | Sequence[float] = 0.1,
         modes: str | int = "auto",
         scale_method: str = "refined",
         inducing: int | None = None,
@@ -222,13 +244,19 @@ class KernelGPA(DeformableGPA):
         self.robust = robust
         self.n_jobs = n_jobs
 
-    def family(self) -> KernelFamily:
+    def _family(self) -> KernelFamily:
         return KernelFamily(
             as_kernel(self.kernel),
             bandwidth_number(self.bandwidth),
-            positive_number("smoothing", self.smoothing),
+            smoothing_values(self.smoothing),
             None if self.inducing is None else whole_number("inducing", self.inducing, least=1),
         )
 
-    def smaller_family(self, family: Family) -> Family | None:
-        return replace(self.family(), inducing=FEWER_INDUCING) if self.inducing is None else None
+    def _backward_search(self, registration: Registration) -> Search:
+        family = cast(KernelFamily, registration.family)
+        return Search(
+            lambda settings: replace(family, bandwidth=settings[0], smoothing=settings[1]), (BANDWIDTHS, SMOOTHINGS)
+        )
+
+    def _smaller_family(self, family: Family) -> Family | None:
+        return replace(self._family(), inducing=FEWER_INDUCING) if self.inducing is None else None

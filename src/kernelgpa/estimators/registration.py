@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import warn
+from ..gauge.certificate import Certificate, certify
 from ..gauge.faithful import Faithful
 from ..gauge.poses import pose_onto
 from ..gauge.principal_axes import Gauge
-from ..gauge.rotations import Termination
+from ..gauge.rotations import RotationOptimum, Termination
 from ..observations import Observations
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array
-from ..warps import Family, ReducedCloud, Warp
+from ..warps import Family, ReducedCloud, Smoothing, Warp
 from ..warps.leave_out import leave_one_out
 from .problem import Problem
 
@@ -32,6 +33,11 @@ class Solution:
     spectrum: Spectrum | None = None  # None: not computed
     faithful: Faithful | None = None  # None: not the faithful map
     size_factors: Array | None = None  # (n,); None: all 1
+    optimum: RotationOptimum | None = None  # over the rotations; None: they do not maximise one quadratic form
+
+    def certificate(self) -> Certificate | None:
+        """Whether the rotations are the global optimum; None if they do not maximise one quadratic form."""
+        return None if self.optimum is None else certify(self.optimum.operator, self.optimum.rotations)
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,9 @@ class Registration:
     size_factors: Array  # (n,)
     statistics: WarpStatistics
     family: Family
-    smoothing: float
+    smoothing: Smoothing
     faithful: Faithful | None = None
+    certificate: Certificate | None = None  # of the rotations; None: they do not maximise one quadratic form
 
     @property
     def eigenvalues(self) -> Array:  # (d + 1,)

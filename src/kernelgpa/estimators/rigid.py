@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,11 +11,13 @@ from joblib import Parallel, delayed
 
 from .._numerics.threads import worker_count
 from ..errors import InvalidSetting
-from ..gauge.rigid import rigid_registration, similarity_registration
+from ..gauge.certificate import Certificate, certify
+from ..gauge.rigid import RigidSystem, rigid_registration, similarity_registration
 from ..observations import Observations
 from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Warp
 from ..warps.affine import affine_warp
+from .backward import BackwardWarps, backward_targets, rigid_backward
 from .base import GPA, PreparedClouds
 from .left_out import Prediction
 from .problem import Problem
@@ -46,6 +48,11 @@ class RigidGPA(GPA):
         Names of the clouds that are mirror images of the others and were left out of the map.
     residuals_, scaled_residuals_ : arrays (n, m)
         NaN: they are computed for warps that deform.
+    certified_ : bool or None
+        Whether the rotations are proven to be the global optimum of their cost (theory, eqs. 16b and 16c).  None with
+        ``scaling=True``, where rotations and sizes are optimised in turn.
+    certificate_ : Certificate or None
+        The same with ``gap``, a bound on how much larger the explained sum of squares could be, as a share of it.
 
     Notes
     -----
@@ -63,7 +70,7 @@ class RigidGPA(GPA):
     True
     """
 
-    deforms: ClassVar[bool] = False
+    _deforms: ClassVar[bool] = False
     modes = "rigid"
     robust = None
     n_jobs = None
@@ -72,11 +79,11 @@ class RigidGPA(GPA):
         self.scaling = scaling
 
     @property
-    def sizes_differ(self) -> bool:  # type: ignore[override]
+    def _sizes_differ(self) -> bool:  # type: ignore[override]
         return bool(self.scaling)
 
-    def fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> RigidFolds:
-        solution = self.solve(problem.participants, problem.initial.gauge.rotations)
+    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> RigidFolds:
+        solution = self._solve(problem.participants, problem.initial.gauge.rotations)
         factors = problem.unit_sizes
         if solution.size_factors is not None:
             factors[problem.participating] = solution.size_factors
@@ -92,25 +99,45 @@ class RigidGPA(GPA):
             translations,
             factors,
             WarpStatistics.of_rigid(problem),
-            self.family(),
+            self._family(),
             smoothing=0.0,
         )
         warn_if_not_converged(solution.gauge)
         self._store(registration)
         return RigidFolds(self, problem.participants, solution.gauge.rotations)
 
-    def solve(self, participants: Observations, rotations: Array) -> Solution:
+    @property
+    def certificate_(self) -> Certificate | None:
+        """As for every registration; computed when it is first asked for, because the fit is hardly slower."""
+        found = self._fitted
+        if found.certificate is None and not self.scaling:
+            operator = RigidSystem(found.problem.participants.stacked).operator
+            self._store(replace(found, certificate=certify(operator, found.gauge.rotations)))
+        return self._fitted.certificate
+
+    def _solve(self, participants: Observations, rotations: Array) -> Solution:
         """The rigid map of connected clouds of the same handedness, from initial rotations (n, d, d)."""
         if not self.scaling:
-            return Solution(rigid_registration(participants, rotations))
+            return Solution(rigid_registration(participants, rotations).gauge)
         gauge, factors = similarity_registration(participants, rotations)
         return Solution(gauge, size_factors=factors)
 
-    def family(self) -> AffineFamily:
+    def _fit_backward(self, registration: Registration) -> BackwardWarps:
+        """The inverse motions."""
+        factors, rotations = registration.size_factors, registration.rotations
+        inverted = [
+            affine_warp(target.cloud, R.T / factor, -R.T @ t / factor)
+            for target, factor, R, t in zip(
+                backward_targets(registration), factors, rotations, registration.translations, strict=True
+            )
+        ]
+        return rigid_backward(registration, inverted)
+
+    def _family(self) -> AffineFamily:
         """The family that rigid motions and similarities belong to."""
         return AffineFamily()
 
-    def check_settings(self) -> None:
+    def _check_settings(self) -> None:
         if not isinstance(self.scaling, (bool, np.bool_)):
             raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
 
@@ -131,7 +158,7 @@ class RigidFolds:
         participants = self.participants
         kept = np.delete(np.arange(len(participants.landmarks)), fold)
         rest = participants.select(kept)
-        solution = self.estimator.solve(rest, self.rotations)
+        solution = self.estimator._solve(rest, self.rotations)
         gauge, factors = solution.gauge, solution.size_factors
         sizes = np.ones(len(participants.clouds)) if factors is None else factors
         whole = np.full((len(participants.landmarks), participants.dimension), np.nan)

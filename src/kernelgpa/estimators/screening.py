@@ -25,7 +25,8 @@ def screen(observations: Observations, sizes_differ: bool = False) -> Problem:
     everyone = np.arange(len(observations.clouds))
     problem = problem_of(observations, everyone)
     found = find_mirror_images(problem.initial.spectrum, problem.restricted)
-    if problem.weakly_connected:  # the affine registration does not determine the handedness of the groups
+    too_few = len(everyone) - len(found.mirrored) < 2  # of two clouds, none is right
+    if problem.weakly_connected or too_few:  # the affine registration does not determine the handedness of the groups
         found = MirrorImages(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
     if len(found.mirrored):
         warn(_mirror_message([observations.names[t] for t in found.mirrored]))
@@ -48,8 +49,8 @@ def _mirror_message(names: Sequence[Name]) -> str:
 
 def _doubtful_message(names: Sequence[Name]) -> str:
     return (
-        f"{_listed('cloud', names)} thin or weakly connected and would fit better mirrored, but kept in the map. Check "
-        "the handedness there"
+        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets and weakly "
+        "connected clouds do; check the handedness otherwise"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidSetting
+from ..warps import Smoothing
 
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-12, 1e100
 
@@ -20,6 +21,13 @@ def positive_number(name: str, value: Any) -> float:
     if not 0 < number < np.inf:
         raise InvalidSetting(f"{name} is {value!r}; expected a positive number")
     return number
+
+
+def smoothing_values(value: Any) -> Smoothing:
+    """One smoothing for all clouds, or one for each of them."""
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1 and len(value):
+        return tuple(positive_number("smoothing", one) for one in value)
+    return positive_number("smoothing", value)
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

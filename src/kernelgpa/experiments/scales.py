@@ -53,13 +53,13 @@ REASON = "the pairwise method here accounts for visibility, as the published pro
 
 def models(scale_method: str) -> dict[str, DeformableGPA]:
     thin_plate = {
-        f"thin-plate {count}": TPSGPA(control_points=count, modes="paper", scale_method=scale_method)
+        f"thin-plate {count}": TPSGPA(control_points=count, modes="program", scale_method=scale_method)
         for count in CONTROL_POINTS
     }
     return {
-        "affine": AffineGPA(modes="paper", scale_method=scale_method),
+        "affine": AffineGPA(modes="program", scale_method=scale_method),
         **thin_plate,
-        "kernel": KernelGPA(modes="paper", scale_method=scale_method),
+        "kernel": KernelGPA(modes="program", scale_method=scale_method),
     }
 
 

@@ -2,7 +2,9 @@
 
 Pairwise scales (Bai and Bartoli, 2022).  Each cloud is completed by the others, which are moved onto it by the
 similarities  q = B p + b  that the shared landmarks determine.  The scales are the common direction of the singular
-values of the completed clouds, multiplied by their mean size.
+values of the completed clouds, multiplied by their mean size.  The published program stores unseen points as zeros and
+moves them like the others, which adds b at landmarks that the moved cloud did not see.  ``pairwise`` adds b at seen
+landmarks only; ``pairwise-published`` is the program, with which the paper compares its scales (Figure 3).
 
 Factorisation (Tomasi and Kanade).  The left singular vectors of all clouds side by side,  [P_1 ... P_n] = U S V',  take
 the place of the eigenvectors.
@@ -37,23 +39,32 @@ class Similarities(NamedTuple):
 
 def pairwise_scales(problem: ScaleProblem) -> ScaleSolution:
     """The scales of 2022, along the axes of the modes (inside a block of coinciding eigenvalues, those of eq. 13)."""
-    A = mode_rotation(problem.moments, problem.blocks) * scales_of_completed_clouds(problem.stacked)
-    return with_rotations(problem.moments, A)
+    return _along_the_modes(problem, scales_of_completed_clouds(problem.stacked))
 
 
-def scales_of_completed_clouds(stacked: StackedClouds) -> Array:  # (d,), descending
+def published_pairwise_scales(problem: ScaleProblem) -> ScaleSolution:
+    """The same with the translations at unseen landmarks too; they depend on the origin of each cloud's coordinates."""
+    return _along_the_modes(problem, scales_of_completed_clouds(problem.stacked, move_unseen=True))
+
+
+def _along_the_modes(problem: ScaleProblem, scales: Array) -> ScaleSolution:
+    return with_rotations(problem.moments, mode_rotation(problem.moments, problem.blocks) * scales)
+
+
+def scales_of_completed_clouds(stacked: StackedClouds, move_unseen: bool = False) -> Array:  # (d,), descending
     """The scales from clouds that are completed pair by pair; observation weights have no influence.
 
     A completed cloud has its own points at the landmarks that it saw, and the mean of the moved points of the others
     elsewhere.  The common direction of the scales is the top singular vector of the normalised scales of all clouds.
+    With ``move_unseen`` a landmark that a cloud did not see is moved from the origin of its coordinates, as published.
     """
-    scales = np.linalg.svd(_completed(stacked), compute_uv=False)  # (n, d)
+    scales = np.linalg.svd(_completed(stacked, move_unseen), compute_uv=False)  # (n, d)
     sizes = np.linalg.norm(scales, axis=1)
     direction = np.abs(np.linalg.svd(scales / sizes[:, None])[2][0])
     return direction * sizes.mean()
 
 
-def _completed(stacked: StackedClouds) -> Array:  # (n, m, d)
+def _completed(stacked: StackedClouds, move_unseen: bool) -> Array:  # (n, m, d)
     """Each cloud completed by the others and centred; zeros for landmarks that no other cloud provides."""
     n, m, d = stacked.centred.shape
     seen = (stacked.weights > 0).astype(np.float64)  # (m, n)
@@ -61,11 +72,19 @@ def _completed(stacked: StackedClouds) -> Array:  # (n, m, d)
     pairs = _similarities(points, seen)
     moved = points @ pairs.linear.transpose(1, 3, 0, 2).reshape(n * d, n * d)
     moved += seen @ np.swapaxes(pairs.translations, 0, 1).reshape(n, n * d)
+    if move_unseen:
+        moved += (1 - seen) @ np.swapaxes(_moved_origins(pairs, stacked.means), 0, 1).reshape(n, n * d)
     count = np.repeat(seen @ pairs.determined.T, d, axis=1)
     moved /= np.maximum(count, 1.0)
     completed = np.where(np.repeat(seen, d, axis=1) > 0, points, moved)
     completed -= np.where(count > 0, completed.sum(axis=0) / (count > 0).sum(axis=0), 0.0)
     return np.swapaxes(completed.reshape(m, n, d), 0, 1)
+
+
+def _moved_origins(pairs: Similarities, means: Array) -> Array:  # (n, n, d)
+    """b of the similarities between uncentred clouds: where they move the origin of each cloud's coordinates."""
+    origins = pairs.translations + means[:, None] - np.einsum("fmde,me->fmd", pairs.linear, means)
+    return np.asarray(pairs.determined[:, :, None] * origins)
 
 
 def _similarities(points: Array, seen: Array) -> Similarities:  # (m, n d), (m, n)

@@ -4,11 +4,13 @@ A map is  M = X A  with X (m, k) the k bottom eigenvectors.  With points and row
 
     C_t = P_t' W_t X_t  (d, k),      S_t = X_t' W_t X_t  (k, k),      B_t = C_t S_t^+,
 
-    A A' = (1/n) sum_t B_t' B_t                                                         (theory, eq. 13)
+    A A' = L = (1/n) sum_t B_t' B_t                                                     (theory, eq. 13)
 
-if the clouds are rigid copies of the map.  Eigenvectors whose eigenvalues coincide to rounding are an arbitrary basis
-of their span.  A is therefore block diagonal, with one block for each group of coinciding eigenvalues; in a block the
-eigenvectors of the right-hand side are R_g, and the roots of its eigenvalues are the scales.
+if the clouds are rigid copies of the map (section 7.3 of the paper, whose R_g' Lambda R_g is A A').  With
+L = V Lambda V', the paper's closed form is  A = V sqrt(Lambda):  the columns of V are R_g'.  The authors' program
+leaves R_g out, A = sqrt(Lambda).  Eigenvectors whose eigenvalues coincide to rounding are an arbitrary basis of their
+span (section 8.1), so that R_g is needed there in any case: R_g is block diagonal, with one block for each group of
+coinciding eigenvalues, and for the paper's formulation one block in all.
 """
 
 from __future__ import annotations
@@ -16,12 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import sqrtm
 
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, IndexArray
-from .rotations import Termination, nearest_rotation
+from .rotations import RotationOptimum, nearest_rotation
 
 Block = tuple[IndexArray, IndexArray]  # the rows and the columns of one block of A
 
@@ -51,8 +52,7 @@ class ScaleSolution:
 
     matrix: Array  # (k, d)  A
     rotations: Array  # (n, d, d)
-    iterations: int = 0
-    termination: Termination | None = None  # None: closed form
+    optimum: RotationOptimum | None = None  # None: closed form
 
 
 def mode_moments(stacked: StackedClouds, X: Array) -> ModeMoments:
@@ -66,34 +66,31 @@ def mode_moments(stacked: StackedClouds, X: Array) -> ModeMoments:
     return ModeMoments(cross, modes, stacked.ranks)
 
 
-def coinciding_blocks(spectrum: Spectrum, rank: int) -> list[Block]:
-    """The bottom modes, as many as the map has dimensions, in blocks of eigenvalues that coincide to rounding."""
-    boundaries = np.flatnonzero(np.abs(np.diff(spectrum.values[:rank])) > spectrum.rounding) + 1
-    return [(block, block) for block in np.split(np.arange(rank), boundaries)]
+def coinciding_blocks(spectrum: Spectrum, axes: IndexArray) -> list[Block]:
+    """Some modes, as many as the map has dimensions, in blocks of eigenvalues that coincide to rounding."""
+    boundaries = np.flatnonzero(np.abs(np.diff(spectrum.values[axes])) > spectrum.rounding) + 1
+    return [(block, block) for block in np.split(np.arange(len(axes)), boundaries)]
 
 
 def closed_form_matrix(moments: ModeMoments, blocks: list[Block]) -> Array:  # (k, d)
-    """A as the symmetric root of the right-hand side of eq. 13, block by block."""
-    square = _mean_square(moments)
-    A = np.zeros((len(square), moments.cross.shape[1]))
-    for rows, columns in blocks:
-        block = square[np.ix_(rows, rows)]
-        A[np.ix_(rows, columns)] = np.sqrt(block) if len(rows) == 1 else np.real(sqrtm(block))
-    return A
+    """A = R_g' sqrt(Lambda), with Lambda the eigenvalues of the right-hand side of eq. 13, largest first."""
+    scales = np.sqrt(np.maximum(np.linalg.eigvalsh(mean_square(moments))[::-1], 0.0))
+    columns = moments.cross.shape[1]
+    return mode_rotation(moments, blocks) * np.append(scales, np.zeros(columns))[:columns]
 
 
 def mode_rotation(moments: ModeMoments, blocks: list[Block]) -> Array:  # (k, d)
-    """R_g alone: the eigenvectors of the right-hand side of eq. 13 in each block, largest eigenvalue first."""
+    """R_g': the eigenvectors of the right-hand side of eq. 13 in each block, largest eigenvalue first."""
     rotation = np.eye(moments.cross.shape[2], moments.cross.shape[1])
     if all(len(rows) == 1 for rows, _ in blocks):
         return rotation
-    square = _mean_square(moments)
+    square = mean_square(moments)
     for rows, columns in blocks:
         rotation[np.ix_(rows, columns)] = np.linalg.eigh(square[np.ix_(rows, rows)])[1][:, ::-1]
     return rotation
 
 
-def _mean_square(moments: ModeMoments) -> Array:  # (k, k)
+def mean_square(moments: ModeMoments) -> Array:  # (k, k)
     """(1/n) sum_t B_t' B_t over the clouds of full rank: a flat cloud does not determine the last scale."""
     B = np.swapaxes(np.linalg.pinv(moments.modes, hermitian=True) @ np.swapaxes(moments.cross, 1, 2), 1, 2)
     full = B[moments.ranks == moments.ranks.max()]

@@ -30,6 +30,7 @@ from ..spectrum.operator import CostOperator
 from ..typing import Array
 from .principal_axes import Gauge, rigid_cost
 from .rigid import RigidSystem, solve_rigid
+from .rotations import RotationOptimum
 
 ALLOWED_SHARE = 0.2  # of the rise of the rigid cost that one standard error of the map makes
 SUFFICIENT = 0.7  # fraction of the allowed increase from which on the search for gamma ends
@@ -49,6 +50,13 @@ class Faithful:
     gauge: Gauge
     gamma: float
     excess: float  # rigid cost relative to that of the rigid map, minus 1; NaN if gamma was given
+
+
+class FaithfulOptimum(NamedTuple):
+    """The faithful map, and the optimum over the rotations that it comes from."""
+
+    faithful: Faithful
+    optimum: RotationOptimum | None
 
 
 class AllowedIncrease(NamedTuple):
@@ -84,15 +92,17 @@ def faithful_registration(
     start: Array,  # (n, d, d) rotations
     gamma: float | None = None,  # None: by the rule
     rule: IncreaseRule = allowed_increase,
-) -> Faithful:
+) -> FaithfulOptimum:
     """The map of eq. 16, from the given rotations."""
     system = RigidSystem(stacked)
     if gamma is not None:
         penalised = system if gamma == 0 else system.penalised(cost, gamma)
-        return Faithful(solve_rigid(penalised, stacked, start), gamma, np.nan)
-    search = _GammaSearch(stacked, system, solve_rigid(system, stacked, start), rule(stacked))
+        gauge, optimum = solve_rigid(penalised, stacked, start)
+        return FaithfulOptimum(Faithful(gauge, gamma, np.nan), optimum)
+    rigid, rigid_optimum = solve_rigid(system, stacked, start)
+    search = _GammaSearch(stacked, system, rigid, rigid_optimum, rule(stacked))
     # if each trial is a long iteration, the cheaper approximation of the cost provides the first gamma
-    first = None if cost.approximation is None else search.run(cost.approximation).gamma
+    first = None if cost.approximation is None else search.run(cost.approximation).faithful.gamma
     return search.run(cost, first or None)
 
 
@@ -108,10 +118,11 @@ class _GammaSearch:
     stacked: StackedClouds
     system: RigidSystem
     rigid: Gauge
+    rigid_optimum: RotationOptimum | None
     allowed: AllowedIncrease
 
-    def run(self, cost: CostOperator, first: float | None = None) -> Faithful:
-        best = Faithful(self.rigid, 0.0, 0.0)
+    def run(self, cost: CostOperator, first: float | None = None) -> FaithfulOptimum:
+        best = FaithfulOptimum(Faithful(self.rigid, 0.0, 0.0), self.rigid_optimum)
         rigid, total = rigid_cost(self.rigid, self.stacked), float(self.stacked.weights.sum())
         if rigid <= total * self._rounding():  # exact copies: there is nothing to balance
             return best
@@ -119,13 +130,13 @@ class _GammaSearch:
         gamma = FIRST_GAMMA * total / cost.trace if first is None else first
         low, high, trials = 0.0, MAX_GAMMA, list[_Trial]()
         for _ in range(MAX_TRIALS):
-            gauge = solve_rigid(self.system.penalised(cost, gamma), self.stacked, self.rigid.rotations)
+            gauge, optimum = solve_rigid(self.system.penalised(cost, gamma), self.stacked, self.rigid.rotations)
             excess = rigid_cost(gauge, self.stacked) / rigid - 1
             smoothed = 1 - _warp_cost(cost, gauge.map) / rho_0 if rho_0 > 0 else 0.0
             used = excess / (self.allowed.own_error + max(smoothed, 0.0) ** 2 * self.allowed.sampling_error)
             trials.append(_Trial(gamma, used))
             if used <= 1:
-                best, low = Faithful(gauge, gamma, excess), gamma
+                best, low = FaithfulOptimum(Faithful(gauge, gamma, excess), optimum), gamma
             else:
                 high = gamma
             if SUFFICIENT <= used <= 1 or low >= high / 2:

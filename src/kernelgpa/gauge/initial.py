@@ -42,7 +42,7 @@ class WarmStart:
 def initial_estimate(observations: Observations) -> InitialEstimate:
     """The map and the rotations of the affine registration: closed form, then refined."""
     spectrum = affine_spectrum(observations, observations.dimension)
-    return InitialEstimate(spectrum, fix_gauge(spectrum, observations.stacked))
+    return InitialEstimate(spectrum, fix_gauge(spectrum, observations.stacked).gauge)
 
 
 def affine_spectrum(observations: Observations, modes: int) -> Spectrum:

@@ -5,19 +5,21 @@ With  M - 1 mean(M) = U diag(s) V',  s descending, and  D = diag(+-1) V',  det D
     M <- (M - 1 mean(M)) D',    R_t <- D R_t,    scales = s,    t_t = mbar_t - s_t R_t pbar_t      (theory, eq. 14)
 
 where mbar_t and pbar_t are the weighted means of the landmarks of cloud t in the map and in the cloud, and s_t is the
-size factor of the cloud (1 unless sizes are free).
+size factor of the cloud (1 unless sizes are free).  Every shape can be moved like this, to M'1 = 0 and M'M = diag(s^2)
+(Theorem 1 of the paper).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ..observations.geometry import CLEAR_DISTANCE, COINCIDING, axes_by_rule
 from ..observations.stacked import StackedClouds
 from ..typing import Array
-from .rotations import Termination
+from .rotations import RotationOptimum, Termination
 
 SYMMETRIC = 1e-6  # third moment along an axis, with coordinates at most 1, below which the landmarks count as symmetric
 CANCELLED = 1e-5  # a cost below this fraction of the terms it is the difference of has lost too many digits
@@ -39,8 +41,8 @@ def to_principal_axes(
     M: Array,  # (m, d)
     stacked: StackedClouds,
     rotations: Array,  # (n, d, d)
-    iterations: int,
-    termination: Termination | None,
+    iterations: int = 0,
+    termination: Termination | None = None,  # None: the rotations come in closed form
     size_factors: Array | None = None,  # (n,); None: all 1
 ) -> Gauge:
     """The map zero-centred in its principal axes, with the poses that belong to it (eq. 14).
@@ -60,6 +62,19 @@ def to_principal_axes(
     linear = rotations if size_factors is None else size_factors[:, None, None] * rotations
     translations = _means_in_map(M, stacked) - np.einsum("ted,td->te", linear, stacked.means)
     return Gauge(M, scales, rotations, translations, iterations, termination)
+
+
+class GaugeOptimum(NamedTuple):
+    """A gauge, and the optimum over the rotations that it comes from, in the frame in which that was found."""
+
+    gauge: Gauge
+    optimum: RotationOptimum | None  # None: the rotations come in closed form
+
+
+def optimum_in_principal_axes(M: Array, stacked: StackedClouds, optimum: RotationOptimum) -> GaugeOptimum:
+    """The map (m, d) of optimal rotations in its principal axes."""
+    gauge = to_principal_axes(M, stacked, optimum.rotations, optimum.iterations, optimum.termination)
+    return GaugeOptimum(gauge, optimum)
 
 
 def rigid_cost(gauge: Gauge, stacked: StackedClouds) -> float:

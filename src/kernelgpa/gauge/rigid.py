@@ -29,7 +29,7 @@ from ..observations.stacked import StackedClouds
 from ..spectrum.dense import DenseCost
 from ..spectrum.operator import Apply, CostOperator, DiagonalPlusLowRank
 from ..typing import Array
-from .principal_axes import Gauge, to_principal_axes
+from .principal_axes import Gauge, GaugeOptimum, optimum_in_principal_axes, to_principal_axes
 from .rotations import Operator, Termination, maximise_over_rotations
 
 MAX_SIZE_ITERATIONS = 500
@@ -86,8 +86,11 @@ class RigidSystem:
 
     @cached_property
     def _unit_maps(self) -> Array:  # (m, n d)
-        """The map that each unit motion of each cloud makes."""
-        return self._inverse(self._points)
+        """The map that each unit motion of each cloud makes; the factorisation is not needed after it."""
+        maps = self._inverse(self._points)
+        self._separate_solves = 0
+        del self._inverse  # as large as the total cost, and this system may be kept beside the next one
+        return maps
 
     @cached_property
     def _matrix(self) -> Array:  # (n d, n d)
@@ -127,16 +130,15 @@ class RigidSystem:
         return rotated.reshape(n, -1) @ maps.reshape(n, -1).T
 
 
-def rigid_registration(observations: Observations, start: Array) -> Gauge:
+def rigid_registration(observations: Observations, start: Array) -> GaugeOptimum:
     """The optimum of eq. 15 with s_t = 1, from the given rotations."""
     return solve_rigid(RigidSystem(observations.stacked), observations.stacked, start)
 
 
-def solve_rigid(system: RigidSystem, stacked: StackedClouds, start: Array) -> Gauge:
+def solve_rigid(system: RigidSystem, stacked: StackedClouds, start: Array) -> GaugeOptimum:
     """The best rotations of a system and its map, in principal axes."""
     best = maximise_over_rotations(system.operator, start)
-    M = system.map_of(best.rotations)
-    return to_principal_axes(M, stacked, best.rotations, best.iterations, best.termination)
+    return optimum_in_principal_axes(system.map_of(best.rotations), stacked, best)
 
 
 def similarity_registration(observations: Observations, start: Array) -> tuple[Gauge, Array]:

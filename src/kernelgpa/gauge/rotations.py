@@ -7,7 +7,7 @@
 Every rigid least-squares problem of this package has this form once the translations and the map, or its scales, are
 eliminated (theory, eq. 12).  G is given as a function of an (n, d, d) array.  Because f is convex in R, the step
 R <- nearest_rotation(G(R)) never lowers f; this is the classical alternation.  If it converges slowly, Newton steps on
-SO(d)^n take over.
+SO(d)^n take over.  The ascent is local: it ends at a stationary point, which depends on the start.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ class Termination(Enum):
 
 @dataclass(frozen=True)
 class RotationOptimum:
-    """Rotations that maximise f, the value f(R), and how the iteration ended."""
+    """Rotations that maximise f, the value f(R), how the iteration ended, and G."""
 
     rotations: Array  # (n, d, d)
     value: float
     iterations: int
     termination: Termination
+    operator: Operator
 
 
 def nearest_rotation(matrices: Array) -> Array:  # (..., d, d) -> (..., d, d)
@@ -163,14 +164,16 @@ def maximise_over_rotations(
         size = float(np.abs(gradient).max() / max(np.abs(image).max(), np.finfo(float).tiny))
         smallest, stalled = (size, 0) if size < smallest else (smallest, stalled + 1)
         if size <= CONVERGED_GRADIENT or (stalled >= patience and smallest < STALLED_GRADIENT):
-            return RotationOptimum(rotations, float(np.vdot(rotations, image)), iteration, Termination.CONVERGED)
+            value = float(np.vdot(rotations, image))
+            return RotationOptimum(rotations, value, iteration, Termination.CONVERGED, operator)
         slow = newton and size > SLOW_REDUCTION * previous
         step = _newton_step(operator, rotations, image, gradient) if slow else None
         rotations, image = step if step is not None else _alternation_step(operator, image)
         previous = size
         if callback is not None:
             callback(rotations, float(np.vdot(rotations, image)))
-    return RotationOptimum(rotations, float(np.vdot(rotations, image)), max_iterations, Termination.LIMIT)
+    value = float(np.vdot(rotations, image))
+    return RotationOptimum(rotations, value, max_iterations, Termination.LIMIT, operator)
 
 
 def _alternation_step(operator: Operator, image: Array) -> tuple[Array, Array]:

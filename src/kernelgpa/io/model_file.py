@@ -21,13 +21,15 @@ from ..gauge.faithful import Faithful
 from ..gauge.principal_axes import Gauge
 from ..observations.collection import Observations
 from ..typing import Array
-from ..warps import Family
+from ..warps import Family, Smoothing
 from ..warps.kernels import KERNELS, Kernel, ThinPlate
 from .archive import Arrays, read_arrays
 from .records import (
     FileKind,
     Header,
     MapRecord,
+    certificate_from_pair,
+    certificate_to_pair,
     checked_dimension,
     clouds_from_arrays,
     clouds_to_arrays,
@@ -52,8 +54,9 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
     """Return a fitted registration as the bytes of an NPZ file; ``about`` is saved with it."""
     observations = gpa.observations_
     require_saveable((*observations.names, *observations.landmarks))
-    gauge, gauge_arrays = gauge_to_arrays(gpa.gauge_)
+    gauge, gauge_arrays = gauge_to_arrays(gpa.registration_.gauge)
     spectrum, spectrum_arrays = spectrum_to_arrays(gpa.spectrum_)
+    faithful = gpa.registration_.faithful
     header = {
         "class": type(gpa).__name__,
         "settings": settings_of(gpa),
@@ -63,13 +66,14 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         "gauge": gauge,
         "spectrum": spectrum,
         "smoothing": gpa.smoothing_,
-        "features": gpa.family_.features(observations.dimension),
-        "faithful": None if gpa.faithful_ is None else [gpa.faithful_.gamma, gpa.faithful_.excess],
+        "features": gpa.registration_.family.features(observations.dimension),
+        "faithful": None if faithful is None else [faithful.gamma, faithful.excess],
+        "certificate": certificate_to_pair(gpa.certificate_),
         "about": about or {},
     }
     arrays: Arrays = {
         **clouds_to_arrays(observations.clouds, observations.dimension),
-        "part": gpa.problem_.participating,
+        "part": gpa.registration_.problem.participating,
         **gauge_arrays,
         **spectrum_arrays,
         **warps_to_arrays(gpa.warps_),
@@ -109,13 +113,16 @@ def settings_of(gpa: GPA) -> dict[str, Any]:
         if kernel not in named:
             raise InvalidSetting(f"kernel {kernel!r} has no name and cannot be saved; use one of {', '.join(KERNELS)}")
         settings["kernel"] = named[kernel]
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
+    return {
+        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+        for name, value in settings.items()
+    }
 
 
 def estimator_of(header: Header) -> GPA:
     """Return the estimator of a header, not yet fitted."""
     gpa: GPA = ESTIMATORS[header["class"]](**header["settings"])
-    gpa.check_settings()
+    gpa._check_settings()
     return gpa
 
 
@@ -141,11 +148,21 @@ def _restored(header: Header, arrays: CheckedArrays) -> GPA:
             arrays.floats("size_factors", n, least=1 / LARGEST_NUMBER),
             _statistics(arrays, problem),
             _family(gpa, header["features"], d),
-            checked_number(header["smoothing"], "smoothing", least=0),
+            _smoothing(header["smoothing"], n),
             _faithful(header["faithful"], gauge),
+            certificate_from_pair(header["certificate"]),
         )
     )
     return gpa
+
+
+def _smoothing(value: Any, clouds: int) -> Smoothing:
+    """Return the one smoothing of all clouds, or the tuple of those of each."""
+    if not isinstance(value, list):
+        return checked_number(value, "smoothing", least=0)
+    if len(value) != clouds:
+        raise InvalidRecord(f"smoothing has {len(value)} values for {clouds} clouds")
+    return tuple(checked_number(one, "smoothing", least=0) for one in value)
 
 
 def _observations(header: Header, arrays: CheckedArrays) -> Observations:
@@ -173,8 +190,8 @@ def _kernel(gpa: GPA, dimension: int) -> Kernel | None:
 
 def _family(gpa: GPA, features: object, dimension: int) -> Family:
     """Return the family of warps: that of the settings, or the smaller one if memory was short."""
-    family = gpa.family()
-    for one in (family, gpa.smaller_family(family)):
+    family = gpa._family()
+    for one in (family, gpa._smaller_family(family)):
         if one is not None and one.features(dimension) == features:
             return one
     raise InvalidRecord(f"features is {features!r}, which is not what the settings say")

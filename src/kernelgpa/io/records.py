@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import FormatError, InvalidSetting, KernelGPAError
+from ..gauge.certificate import Certificate
 from ..gauge.principal_axes import Gauge
 from ..gauge.rotations import Termination
 from ..observations.arrays import frozen
@@ -191,6 +192,24 @@ def gauge_from_arrays(header: Header, arrays: CheckedArrays, m: int, n: int, d: 
         header["iterations"],
         None if header["termination"] is None else Termination[header["termination"]],
     )
+
+
+def certificate_to_pair(certificate: Certificate | None) -> list[bool | float | None] | None:
+    """Return the record; a gap that was not found is None, because JSON has no infinity."""
+    if certificate is None:
+        return None
+    return [certificate.certified, certificate.gap if np.isfinite(certificate.gap) else None]
+
+
+def certificate_from_pair(pair: object) -> Certificate | None:
+    if pair is None:
+        return None
+    if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], bool):
+        raise InvalidRecord("certificate is no pair of a verdict and a gap")
+    gap = np.inf if pair[1] is None else checked_number(pair[1], "the gap", least=0)
+    if pair[0] and not gap < 1:
+        raise InvalidRecord(f"the gap of a certified optimum is {gap:g}")
+    return Certificate(pair[0], gap)
 
 
 # -- spectrum --

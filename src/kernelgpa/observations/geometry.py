@@ -5,7 +5,8 @@ all algebra on a cloud uses
 
     u = (p - centre) / size                                            (theory, eq. 4)
 
-and an affine function of p is an affine function of u.  ``orthonormal_affine`` returns an orthonormal basis T of
+and an affine function of p is an affine function of u, so that the projector on the affine functions stays the same
+(Lemma 5 of the paper).  ``orthonormal_affine`` returns an orthonormal basis T of
 W^(1/2) [u, 1]; a flat cloud has fewer columns than d + 1.
 """
 

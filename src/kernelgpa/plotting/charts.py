@@ -82,7 +82,7 @@ def spectrum(gpa: GPA, ax: Axes | None = None, title: str | None = None) -> Axes
     >>> ax.get_yscale()
     'log'
     """
-    if not fitted(gpa).deforms:
+    if not fitted(gpa)._deforms:
         raise InvalidSetting(
             f"{type(gpa).__name__} does not compute eigenvalues; use AffineGPA, TPSGPA or KernelGPA to draw them"
         )

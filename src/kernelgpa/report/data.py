@@ -101,6 +101,7 @@ class PageData:
     observation_count: int
     mirrored: list[str]
     rejected: int | None  # observations; None if the fit was not robust
+    certificate: str  # in words
     summary: ErrorSummary
     findings: list[Finding]
     map: PackedArray  # (m, d)
@@ -134,6 +135,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         observation_count=int(agreement.visible.sum()),
         mirrored=[str(name) for name in gpa.mirrored_],
         rejected=None if gpa.robust is None else int(np.sum(agreement.visible & ~agreement.inliers)),
+        certificate=_certificate(gpa),
         summary=_error_summary(agreement),
         findings=assessment.findings,
         map=packed(gpa.map_),
@@ -154,8 +156,14 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
 
 def _method(gpa: GPA) -> MethodData:
     name = type(gpa).__name__
-    description = DESCRIPTIONS.get(name, "warps") + (" and sizes" if gpa.sizes_differ else "")
+    description = DESCRIPTIONS.get(name, "warps") + (" and sizes" if gpa._sizes_differ else "")
     return MethodData(name, description, shown_settings(gpa.get_params()))
+
+
+def _certificate(gpa: GPA) -> str:
+    if gpa.certificate_ is None:
+        return "There is no certificate for the rotations of this method: they do not maximise one quadratic form."
+    return str(gpa.certificate_)
 
 
 def _error_summary(agreement: Agreement) -> ErrorSummary:
@@ -209,7 +217,7 @@ def _block_starts(size: int, most: int) -> IndexArray:
 
 
 def _eigenvalues(gpa: GPA) -> EigenvalueData | None:
-    if not gpa.deforms:
+    if not gpa._deforms:
         return None
     spectrum = gpa.spectrum_
     values = [json_number(value) for value in spectrum.values]

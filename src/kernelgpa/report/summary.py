@@ -64,7 +64,7 @@ class Summary:
     kernelgpa: str  # version
     title: str
     method: str
-    settings: dict[str, Scalar]
+    settings: dict[str, Scalar | list[float]]
     clouds: int
     landmarks: int
     dimension: int
@@ -78,6 +78,8 @@ class Summary:
     left_out_error: ErrorStatistics | None  # None for rigid motions
     scales: list[float | None]
     eigenvalues: list[float | None]
+    certified: bool | None  # whether the rotations are proven to be the global optimum; None: not applicable
+    optimality_gap: float | None  # bound on what other rotations may explain in addition, as a share; None: unknown
     left_out: list[str]  # clouds that fit only as mirror images
     findings: list[Finding]
 
@@ -109,13 +111,17 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         left_out_error=None if residuals is None else ErrorStatistics.of(known_medians(residuals, axis=0), names),
         scales=[_finite(value) for value in gpa.scales_],
         eigenvalues=[_finite(value) for value in gpa.eigenvalues_],
+        certified=gpa.certified_,
+        optimality_gap=None if gpa.certificate_ is None else _finite(gpa.certificate_.gap),
         left_out=[str(name) for name in gpa.mirrored_],
         findings=assessment.findings,
     )
 
 
-def plain_value(value: Any) -> Scalar:
+def plain_value(value: Any) -> Scalar | list[float]:
     """A setting as JSON and TOML can hold it; other objects as text."""
+    if isinstance(value, list | tuple | np.ndarray) and all(isinstance(one, float | int | np.number) for one in value):
+        return [float(one) for one in value]  # one per cloud
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and not math.isfinite(value):
         return None

@@ -31,11 +31,11 @@ def landmark_columns(agreement: Agreement) -> list[Column]:
 def cloud_columns(gpa: GPA, agreement: Agreement) -> list[Column]:
     seen = _column("landmarks", "count", "landmarks seen", agreement.visible.sum(axis=1))
     columns = [seen, *_error_columns(agreement, agreement.per_cloud, axis=1)]
-    if gpa.sizes_differ:
+    if gpa._sizes_differ:
         columns.append(_column("size_factor", "number", "size factor", gpa.size_factors_))
     if gpa.mirrored_:
         takes_part = np.ones(len(agreement.visible))
-        takes_part[gpa.problem_.mirrored] = 0.0
+        takes_part[gpa.registration_.problem.mirrored] = 0.0
         columns.append(_column("takes_part", "membership", "in the map", takes_part))
     return columns
 

@@ -1,7 +1,7 @@
 """The bottom of the spectrum of Q = sum_t Q_t, in the metric of the landmarks' weights.
 
-Q is symmetric, positive semidefinite and Q 1 = 0.  Wanted are its smallest eigenpairs other than the constant one, in
-the metric of D = (total weight of a landmark) / (number of clouds that see it),
+Q is symmetric, positive semidefinite and Q 1 = 0 (Theorem 2 of the paper).  Wanted are its smallest eigenpairs other
+than the constant one, in the metric of D = (total weight of a landmark) / (number of clouds that see it),
 
     Q x = lambda D x,      x' D x = 1,
 
@@ -21,6 +21,7 @@ from ..typing import Array
 from .operator import CostOperator, EigenProblem
 
 NO_GAP = 1e-6  # a gap below this share of the eigenvalue above it counts as none
+NEARLY = 0.01  # d bottom eigenvalues closer than this share of eigenvalue d+1 nearly coincide
 
 
 class Uniqueness(Enum):
@@ -78,6 +79,14 @@ class Spectrum:
         return Uniqueness.UNIQUE if self.gap > NO_GAP else Uniqueness.NO_GAP
 
     @property
+    def nearly_coinciding(self) -> bool:
+        """Whether two of the d bottom eigenvalues nearly coincide: noise then decides the axes in their span."""
+        if len(self.values) <= self.dimension:
+            return False
+        differences = np.diff(self.values[: self.dimension])
+        return bool(np.any((differences > self.rounding) & (differences < NEARLY * self.values[self.dimension])))
+
+    @property
     def rounding(self) -> float:
         """Eigenvalues closer than this cannot be distinguished.
 
@@ -94,7 +103,11 @@ def bottom_eigenpairs(
     values_only: bool = False,  # the vectors need not be more accurate than the values require
     start: Array | None = None,  # (m, ...) vectors near those at the bottom, if some are known
 ) -> Spectrum:
-    """The k bottom eigenvectors and k + 1 eigenvalues of the total cost."""
+    """The k bottom eigenvectors and k + 1 eigenvalues of the total cost.
+
+    For given scales the first d are the map of lowest cost (Theorem 3 of the paper).  The eigenvalue of the constant
+    vector is raised above all others (Remark 7).
+    """
     m = cost.landmarks
     uniform = metric is None or bool(np.all(metric.density == 1.0))
     metric = Metric.uniform(cost) if metric is None else metric

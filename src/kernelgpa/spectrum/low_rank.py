@@ -18,7 +18,7 @@ from scipy.linalg.blas import dsyrk
 
 from .._numerics.allocation import allocate, zeros
 from .._numerics.lapack import fill_upper_triangle
-from .._numerics.threads import free_cores_for
+from .._numerics.threads import free_cores_for, parallel_map
 from ..typing import Array, IndexArray
 from ..warps import ReducedCloud
 from .dense import DenseCost
@@ -26,6 +26,8 @@ from .krylov import BLOCK_SHARE, EIGENVALUE_SHIFT, conjugate_gradients, precondi
 from .operator import LIMITS, Apply, DiagonalPlusLowRank, Eigenpairs, EigenProblem, OperatorLimits, Removal
 
 FEATURE_ROWS = 2000  # landmarks at a time in products of features
+GRAM_TILE = 400  # features at a time in products of features with each other, which several threads compute
+PARALLEL_FROM = 1_000_000  # numbers in all features from which several threads are used
 LEAST_EXPLAINED = 0.3  # share of a direction's weight that the features explain, below which an approximation omits it
 OVERSAMPLING = 20  # random directions beyond those that may be kept
 POWER_ITERATIONS = 2  # of the random directions
@@ -40,6 +42,10 @@ class Block:
     seen: IndexArray  # (s,)
     weights: Array  # (s,)
     basis: Array  # (s, q)
+
+    def rows_within(self, landmarks: slice) -> slice:
+        """The rows of the basis that belong to a range of landmarks."""
+        return slice(*np.searchsorted(self.seen, [landmarks.start, landmarks.stop]))
 
 
 @dataclass(frozen=True)
@@ -70,16 +76,30 @@ class Features:
         return sum(block.basis.shape[1] for block in self.blocks)
 
     def transposed(self, x: Array) -> Array:  # (m, ...) -> (q, ...), B' x
-        return np.concatenate([block.basis.T @ x[block.seen] for block in self.blocks])
+        return np.concatenate(parallel_map(lambda block: block.basis.T @ x[block.seen], self.blocks, self._jobs))
 
     def combined(self, z: Array) -> Array:  # (q, ...) -> (m, ...), B z
         image = np.zeros((self.landmarks, *z.shape[1:]))
-        first = 0
-        for block in self.blocks:
-            width = block.basis.shape[1]
-            image[block.seen] += block.basis @ z[first : first + width]
-            first += width
+        parts = np.split(z, np.cumsum([block.basis.shape[1] for block in self.blocks])[:-1])
+
+        def add_rows(rows: slice) -> None:
+            for block, part in zip(self.blocks, parts, strict=True):
+                own = block.rows_within(rows)
+                image[block.seen[own]] += block.basis[own] @ part
+
+        parallel_map(add_rows, self._batches, self._jobs)
         return image
+
+    @property
+    def _batches(self) -> list[slice]:
+        """The landmarks in batches."""
+        m = self.landmarks
+        return [slice(first, min(first + FEATURE_ROWS, m)) for first in range(0, m, FEATURE_ROWS)]
+
+    @property
+    def _jobs(self) -> int | None:
+        """One thread for few numbers, which take less time than starting threads."""
+        return None if self.landmarks * self.count >= PARALLEL_FROM else 1
 
     @cached_property
     def weighted_gram(self) -> Array:  # (q, q)
@@ -87,14 +107,18 @@ class Features:
         return self.gram(1 / self.weights)
 
     def gram(self, diagonal: Array) -> Array:  # (m,) -> (q, q), B' diag(diagonal) B
-        total = np.zeros((self.count, self.count), order="F")
-        for first in range(0, self.landmarks, FEATURE_ROWS):
-            part = slice(first, min(first + FEATURE_ROWS, self.landmarks))
+        total = zeros(self.count, self.count).T
+        columns = [slice(first, first + GRAM_TILE) for first in range(0, self.count, GRAM_TILE)]
+        tiles = [(i, j) for i in columns for j in columns if i.start >= j.start]
+        for part in self._batches:
             rows = self._rows(self.blocks, part)
             rows *= np.sqrt(diagonal[part])[:, None]
-            with free_cores_for(len(total)):
-                total = dsyrk(1.0, rows.T, 1.0, total, lower=True, overwrite_c=True)
-        return fill_upper_triangle(np.asarray(total))
+
+            def add_tile(tile: tuple[slice, slice], rows: Array = rows) -> None:
+                total[tile] += rows[:, tile[0]].T @ rows[:, tile[1]]
+
+            parallel_map(add_tile, tiles, self._jobs)
+        return fill_upper_triangle(total)
 
     def dense_matrix(self) -> Array:  # (m, m), diag(weights) - B B'
         total = zeros(self.landmarks, self.landmarks).T  # in the order of LAPACK, which works in place
@@ -122,9 +146,8 @@ class Features:
         rows = np.zeros((part.stop - part.start, sum(block.basis.shape[1] for block in blocks)))
         column = 0
         for block in blocks:
-            first, last = np.searchsorted(block.seen, [part.start, part.stop])
-            width = block.basis.shape[1]
-            rows[block.seen[first:last] - part.start, column : column + width] = block.basis[first:last]
+            own, width = block.rows_within(part), block.basis.shape[1]
+            rows[block.seen[own] - part.start, column : column + width] = block.basis[own]
             column += width
         return rows
 
@@ -184,10 +207,8 @@ class LowRankCost:
 
     def apply(self, x: Array) -> Array:
         scaled = (self.factors * x.T).T
-        image: Array = (self.features.weights * scaled.T).T
-        for block in self.features.blocks:
-            image[block.seen] -= block.basis @ (block.basis.T @ scaled[block.seen])
-        return (self.factors * image.T).T
+        explained = self.features.combined(self.features.transposed(scaled))
+        return (self.factors * (self.features.weights * scaled.T - explained.T)).T
 
     def dense_matrix(self) -> Array:
         return self.factors[:, None] * self.features.dense_matrix() * self.factors

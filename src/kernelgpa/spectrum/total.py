@@ -1,4 +1,4 @@
-"""The sum of the clouds' costs, in the representation that is cheapest for them."""
+"""The sum of the clouds' costs (section 6.2 of the paper), in the representation that is cheapest for them."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from ..observations.cloud import Cloud, cloud_of
 from ..observations.collection import Observations
 from ..observations.identifiers import listed, refuse_repeats
 from ..typing import Array, Name
+from ..warps import common_smoothing
 from .memory import MemoryLimits, require_memory
 from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions, validated
 from .results import StreamResults
@@ -126,7 +127,8 @@ class StreamingGPA(StreamResults):
             raise InvalidSetting(f"window is {window!r}; expected None for all clouds, or 2 or more")
         super().__init__()
         self.estimator = KernelGPA(**settings) if estimator is None else clone(estimator)
-        self.estimator.check_settings()
+        self.estimator._check_settings()
+        common_smoothing(family_of(self.estimator).smoothing)  # or an error: the number of clouds is not known
         self.window, self.automatic = None if window is None else int(window), bool(automatic)
         self._weight_ranges: dict[Name, tuple[float, float]] = {}  # least and largest weight of each cloud
         self._motions: dict[CloudKey, list[Measured]] = {}
@@ -137,7 +139,7 @@ class StreamingGPA(StreamResults):
     @property
     def incremental(self) -> bool:
         """Whether an update solves the running sum; otherwise the estimator is fitted anew."""
-        return self.estimator.solves_from_sum
+        return self.estimator._solves_from_sum
 
     # -- clouds come and go --
 

@@ -134,7 +134,7 @@ class StreamResults:
 
     def _warp_onto(self, cloud: Cloud, targets: Array) -> Warp:
         """The warp of a cloud that does not participate, onto its landmarks in the map."""
-        if self.estimator.deforms:
+        if self.estimator._deforms:
             return reduce(self._require_running().family, cloud).fit_all([targets])[0]
         return affine_warp(cloud, *pose_onto(cloud, targets))
 

@@ -21,7 +21,7 @@ from ..observations.identifiers import in_order
 from ..observations.stacked import StackedClouds
 from ..spectrum.dense import DenseCost
 from ..typing import IndexArray, Name
-from ..warps import Family, ReducedCloud
+from ..warps import Family, ReducedCloud, reduce
 from .landmark_index import LandmarkIndex
 from .running_arrays import ABSENT, CloudKey, RunningArrays
 
@@ -244,7 +244,7 @@ class RunningSum:
         part = cloud if shared.all() else cloud.only(shared, np.arange(len(self.names)))
         if len(part.seen) <= self.dimension or part.frame.rank == 0:
             return part, None
-        return part, self.family.prepare(part).reduce(self.family.smoothing, part.weights)
+        return part, reduce(self.family, part)
 
     def _replace(self, key: CloudKey, part: Cloud, reduced: ReducedCloud | None) -> None:
         """Enter a cloud with these observations, instead of those that it had in the sum before."""

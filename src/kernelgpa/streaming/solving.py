@@ -27,7 +27,7 @@ DISCONNECTED = 1e-9  # of the largest eigenvalue: a smaller one may mean that th
 
 def family_of(estimator: GPA) -> Family:
     """The family by which clouds are reduced; affine if the warps are rigid."""
-    return cast(DeformableGPA, estimator).family() if estimator.deforms else AffineFamily()
+    return cast(DeformableGPA, estimator)._family() if estimator._deforms else AffineFamily()
 
 
 def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:
@@ -35,7 +35,7 @@ def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: Strea
     clouds, cost = running.stacked(), running.cost()
     try:
         warm = None if last is None else WarmStart(rotations, _eigenvectors_at(running, last.eigenvectors))
-        solution = cast(DeformableGPA, estimator).solve(clouds, cost, rotations, warm=warm)
+        solution = cast(DeformableGPA, estimator)._solve(clouds, cost, rotations, warm=warm)
     except (NumericalFailure, np.linalg.LinAlgError) as problem:
         require_connected(running.observations())
         raise NumericalFailure(str(problem)) from problem

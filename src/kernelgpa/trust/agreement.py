@@ -89,7 +89,7 @@ class Agreement:
     @cached_property
     def counted(self) -> BoolArray:
         counted = self.inliers.copy()
-        counted[self.gpa.problem_.mirrored] = False
+        counted[self.gpa.registration_.problem.mirrored] = False
         return counted
 
     @cached_property
@@ -107,7 +107,7 @@ class Agreement:
 
     @property
     def residuals(self) -> Array | None:
-        return self.gpa.residuals_ if self.gpa.deforms else None
+        return self.gpa.residuals_ if self.gpa._deforms else None
 
     @cached_property
     def per_landmark(self) -> Disagreement:

@@ -122,12 +122,12 @@ def cross_validate(
     require_estimator(estimator)
     require_jobs(n_jobs)
     fitted = clone(estimator)
-    fitted.check_settings()
+    fitted._check_settings()
     observations = as_observations(points, weights)
     with one_blas_thread():
-        problem = screen(observations, fitted.sizes_differ)
+        problem = screen(observations, fitted._sizes_differ)
         tested = landmark_folds(folds, problem)
-        return cross_validate_problem(fitted, problem, fitted.prepare(problem), tested, n_jobs)
+        return cross_validate_problem(fitted, problem, fitted._prepare(problem), tested, n_jobs)
 
 
 def cross_validate_problem(
@@ -138,7 +138,7 @@ def cross_validate_problem(
     n_jobs: int | None = None,
 ) -> CrossValidation:
     """Fit an estimator to a problem, then solve without each fold, given as row numbers among its landmarks."""
-    solved = estimator.fit_problem(problem, prepared)
+    solved = estimator._fit_problem(problem, prepared)
     observations = problem.observations
     n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
     predictions, jacobians, variances = (np.full((n, m, *more), np.nan) for more in ((d,), (d, d), ()))

@@ -26,7 +26,7 @@ from ..warps import Warp
 from ..warps.inverse import relative_determinant
 
 if TYPE_CHECKING:  # estimators import this module
-    from ..estimators.problem import Problem
+    from ..estimators.registration import Registration
 
 INLIER_SHARE = 0.1  # a robust fit rejected an observation if it kept no more than this share of its weight
 FEW_SHARED = 2.0  # a cloud with fewer shared landmarks than this multiple of d + 1 is weakly connected
@@ -44,11 +44,11 @@ LISTED = 4  # names in a message
 class FittedRegistration(Protocol):
     """What the checks read of a fitted estimator: n clouds, m landmarks, d dimensions."""
 
-    deforms: bool  # whether the warps are more than rigid motions and similarities
+    _deforms: bool  # whether the warps are more than rigid motions and similarities
     modes: str | int
     robust: str | None
     observations_: Observations
-    problem_: Problem
+    registration_: Registration
     map_: Array  # (m, d)
     scales_: Array  # (d,)
     rotations_: Array  # (n, d, d)
@@ -205,9 +205,9 @@ def _relative_thickness(points: Array, cloud: Cloud) -> float:
 
 
 def _weakly_connected_groups(gpa: FittedRegistration) -> list[Finding]:
-    if not gpa.problem_.weakly_connected:
+    if not gpa.registration_.problem.weakly_connected:
         return []
-    core, spectrum = gpa.problem_.participants, gpa.problem_.initial.spectrum
+    core, spectrum = gpa.registration_.problem.participants, gpa.registration_.problem.initial.spectrum
     first, second = ([core.names[t] for t in group] for group in weakest_cut(core))
     found = (
         f"{_named('cloud', first)} and {_named('cloud', second)} share landmarks that barely determine an affine map "
@@ -222,7 +222,7 @@ def _weakly_connected_groups(gpa: FittedRegistration) -> list[Finding]:
 
 
 def _small_gap(gpa: FittedRegistration) -> list[Finding]:
-    if not gpa.deforms or gpa.spectrum_.gap > SMALL_GAP:
+    if not gpa._deforms or gpa.spectrum_.gap > SMALL_GAP:
         return []
     spectrum = gpa.spectrum_
     severity = 0.8 if spectrum.uniqueness is Uniqueness.NO_GAP else 0.4
@@ -250,7 +250,7 @@ def _collapsed_map(gpa: FittedRegistration) -> list[Finding]:
 
 
 def _folded_warps(gpa: FittedRegistration) -> list[Finding]:
-    if not gpa.deforms:
+    if not gpa._deforms:
         return []
     folded: dict[Name, int] = {}
     for cloud, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):

@@ -66,7 +66,7 @@ def _checked(base: Any, grid: Mapping[str, Any]) -> Search:
         if not lists[name]:
             raise InvalidSetting(f"grid: {name} is {values!r}; expected a list of values to try")
     for settings in combinations(lists):
-        clone(base).set_params(**settings).check_settings()
+        clone(base).set_params(**settings)._check_settings()
     return Search(clone(base), lists)
 
 

@@ -133,7 +133,7 @@ def tune(
     searches = searches_of(estimator, grid)
     observations = as_observations(points, weights)
     with one_blas_thread():
-        problem = screen(observations, any(search.base.sizes_differ for search in searches))
+        problem = screen(observations, any(search.base._sizes_differ for search in searches))
         robust = any(search.tries_robust_fits for search in searches)
         scoring = Scoring(problem, landmark_folds(folds, problem), robust)
         return search_settings(searches, scoring, int(rounds), n_jobs, progress)
@@ -166,7 +166,7 @@ def search_settings(
     best = _best(trials, rounding)
     _require_finite(trials[best], trials)
     fitted = tried[best].estimator()
-    fitted.fit_problem(scoring.problem)
+    fitted._fit_problem(scoring.problem)
     return Tuning(fitted, trials, rounding)
 
 

@@ -144,7 +144,7 @@ def _run_group(group: Sequence[Candidate], scoring: Scoring, threads: int) -> li
     """Try settings that differ only in smoothing."""
     with one_blas_thread(), limit_threads(threads):
         try:
-            prepared = group[0].estimator().prepare(scoring.problem)
+            prepared = group[0].estimator()._prepare(scoring.problem)
         except KernelGPAError as error:  # a setting that cannot be computed does not end the search
             return [_failed(candidate, error, 0.0) for candidate in group]
         return [_run(candidate, scoring, prepared) for candidate in group]

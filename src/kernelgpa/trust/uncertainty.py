@@ -119,7 +119,7 @@ class Uncertainty:
         NaN for a landmark that fewer than two clouds of the solve saw.
         """
         fitted = self.validation.fitted
-        d, part = fitted.observations_.dimension, fitted.problem_.participating
+        d, part = fitted.observations_.dimension, fitted.registration_.problem.participating
         points, weights = fitted.observations_.points[part], fitted.weights_[part]
         posed = np.einsum("tij,tmj->tmi", fitted.rotations_[part], points) + fitted.translations_[part, None]
         differences = np.nan_to_num(posed - fitted.map_)
@@ -153,7 +153,7 @@ class Uncertainty:
         fitted = self.validation.fitted
         t = fitted.observations_.cloud_index(cloud)
         array = fitted.warps_[t].checked(points)
-        reduced, noise = fitted.reduced_cloud(cloud), noise_variance(fitted, t)
+        reduced, noise = fitted._reduced_cloud(cloud), noise_variance(fitted, t)
         if np.isnan(noise):
             raise InvalidSetting(
                 f"the noise of cloud {cloud!r} is unknown, because it has no more landmarks than an affine map needs; "
@@ -183,7 +183,7 @@ def uncertainty(validation: CrossValidation) -> Uncertainty:
             f"uncertainty takes the result of selection.cross_validate, found {type(validation).__name__}"
         )
     fitted = validation.fitted
-    if not fitted.deforms:
+    if not fitted._deforms:
         raise InvalidSetting(
             f"{type(fitted).__name__} has rigid warps, whose uncertainty is not modelled; use AffineGPA, TPSGPA or "
             "KernelGPA"
@@ -202,7 +202,7 @@ def _scores_per_cloud(validation: CrossValidation) -> list[tuple[Array, Array]]:
     expected = mean_of_others(validation.predictions, used)
     distances = np.linalg.norm(validation.predictions - expected, axis=2)
     scores = [(np.zeros(0), np.zeros(0))]
-    for t in fitted.problem_.participating:
+    for t in fitted.registration_.problem.participating:
         tested = np.isfinite(distances[t]) & np.isfinite(validation.variances[t])
         noise = noise_variance(fitted, t)
         if tested.any() and not np.isnan(noise):
@@ -218,10 +218,10 @@ def noise_variance(fitted: GPA, t: int) -> float:
 
     NaN if the cloud has no more landmarks than an affine map needs, because its warp then has no residuals.
     """
-    reduced = fitted.reduced_cloud(fitted.observations_.names[t])
+    reduced = fitted._reduced_cloud(fitted.observations_.names[t])
     targets = fitted.map_[fitted.shared_landmarks_[reduced.seen]]
     s, d = targets.shape
-    freedom = s - fitted.problem_.restricted.clouds[t].frame.rank - 1
+    freedom = s - fitted.registration_.problem.restricted.clouds[t].frame.rank - 1
     if freedom <= 0:
         return np.nan
     median_weight = float(np.median(fitted.weights_[t][fitted.weights_[t] > 0]))

@@ -14,9 +14,12 @@ from .protocols import (
     LowRankFactor,
     PreparedCloud,
     ReducedCloud,
+    Smoothing,
     WarpFit,
     WarpPrediction,
+    common_smoothing,
     reduce,
+    smoothing_per_cloud,
 )
 from .thin_plate import ThinPlateFamily
 from .warp import KernelPart, Warp
@@ -30,9 +33,12 @@ __all__ = [
     "LowRankFactor",
     "PreparedCloud",
     "ReducedCloud",
+    "Smoothing",
     "ThinPlateFamily",
     "Warp",
     "WarpFit",
     "WarpPrediction",
+    "common_smoothing",
     "reduce",
+    "smoothing_per_cloud",
 ]

@@ -5,6 +5,9 @@ With K the kernel matrix of the points of a cloud, A = K + mu W^-1, and T an ort
     H_t = A^-1 - A^-1 T (T' A^-1 T)^-1 T' A^-1,      Q_t = mu H_t       (theory, eq. 6)
     Omega_t = H_t Y,      c_t = (T' A^-1 T)^-1 T' A^-1 Y                (theory, eq. 7)
 
+Q_t = mu H_t is Proposition 2 of the paper (H_t is positive semidefinite, not definite as printed).  Q_t T = 0, and Q_t
+lies between 0 and the cost of affine warps (Proposition 1).  If the cloud is flat, T has fewer columns (Lemma 3).
+
 A is either dense, and its inverse is stored, or sparse, and its factor is stored.
 """
 

@@ -17,7 +17,7 @@ from .exact import PreparedDense, PreparedSparse
 from .gram import DEFAULT_SPARSE_LIMITS, SparseLimits, gram
 from .kernels import KERNELS, Kernel
 from .low_rank import PreparedLowRank, energy_features
-from .protocols import PreparedCloud
+from .protocols import PreparedCloud, Smoothing
 from .warp import KernelPart
 
 TESTED_POINTS = 1000  # points of a cloud on which a user's kernel is tested to be positive definite
@@ -30,7 +30,7 @@ class KernelFamily:
 
     kernel: Kernel
     bandwidth: float
-    smoothing: float
+    smoothing: Smoothing
     inducing: int | None = None  # the number of kernels, at farthest points; None: one at every point
     sparse_limits: SparseLimits = DEFAULT_SPARSE_LIMITS
 

@@ -9,8 +9,9 @@ B = [T, F L^-T]
 
     Q_t = W - W^(1/2) B B' W^(1/2),    xi = L^-T L^-1 F' W^(1/2) Y.     (theory, eq. 9)
 
-Any kernel enters by features k(u, Z) N that are orthonormal in its energy: N'K N = I with K the kernel matrix of the
-centres Z.  If the kernel is only conditionally positive definite, N also annihilates affine functions.
+These are the linear basis warps of the paper (Definition 2, appendix M).  Any kernel enters by features k(u, Z) N that
+are orthonormal in its energy: N'K N = I with K the kernel matrix of the centres Z.  If the kernel is only conditionally
+positive definite, N also annihilates affine functions.
 """
 
 from __future__ import annotations

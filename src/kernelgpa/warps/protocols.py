@@ -15,11 +15,15 @@ from typing import NamedTuple, Protocol
 
 from scipy.sparse import csr_array
 
+from ..errors import InvalidSetting
 from ..observations.cloud import Cloud
 from ..typing import Array, IndexArray
 from .warp import Warp
 
 RELATIVE_ROUNDING = 1e-12  # entries of Q_t below this share of the largest entry are rounding errors
+
+
+Smoothing = float | tuple[float, ...]  # mu of all clouds, or mu_t of each
 
 
 class LowRankFactor(NamedTuple):
@@ -86,12 +90,32 @@ class Family(Protocol):
     """A kind of warp with its settings.  It contains all affine functions, at no cost."""
 
     @property
-    def smoothing(self) -> float: ...
+    def smoothing(self) -> Smoothing: ...
     def features(self, dimension: int) -> int | None: ...  # per cloud; None: one for each point of the cloud
     def neighbours(self, cloud: Cloud) -> float | None: ...  # entries per row of a sparse kernel matrix; None: dense
     def prepare(self, cloud: Cloud) -> PreparedCloud: ...
 
 
+def smoothing_per_cloud(smoothing: Smoothing, count: int) -> tuple[float, ...]:  # (count,)
+    """mu_t of each cloud."""
+    if not isinstance(smoothing, tuple):
+        return (smoothing,) * count
+    if len(smoothing) != count:
+        raise InvalidSetting(
+            f"smoothing has {len(smoothing)} values for {count} clouds; use one, or one for each cloud"
+        )
+    return smoothing
+
+
+def common_smoothing(smoothing: Smoothing) -> float:
+    """mu where the number of clouds is not known beforehand."""
+    if isinstance(smoothing, tuple):
+        raise InvalidSetting(
+            "smoothing has one value for each cloud; clouds that come one at a time need a single value"
+        )
+    return smoothing
+
+
 def reduce(family: Family, cloud: Cloud) -> ReducedCloud:
     """Eliminate the warp of a cloud, with the family's smoothing and the cloud's weights."""
-    return family.prepare(cloud).reduce(family.smoothing, cloud.weights)
+    return family.prepare(cloud).reduce(common_smoothing(family.smoothing), cloud.weights)

@@ -17,6 +17,7 @@ from ..observations.cloud import Cloud
 from ..typing import Array
 from .kernels import ThinPlate
 from .low_rank import PreparedLowRank, energy_features
+from .protocols import Smoothing
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ThinPlateFamily:
     """Smooth interpolation of the images of N^d control points."""
 
     control_points: int  # per axis
-    smoothing: float
+    smoothing: Smoothing
 
     def features(self, dimension: int) -> int:
         return int(self.control_points**dimension)

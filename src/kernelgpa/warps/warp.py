@@ -5,6 +5,7 @@ With u = (p - centre) / size,
     y(p) = [u, 1] C + k(u, Z) Omega                                    (theory, eq. 5)
 
 C (d+1, d) is the affine part, Omega (l, d) the kernel weights at the centres Z (l, d); an affine warp has l = 0.
+With Z the points of the cloud this is the kernel based transformation of the paper (Definition 6).
 """
 
 from __future__ import annotations

@@ -156,8 +156,9 @@ function addSpectrum() {
   addPlot("spectrumPlot", (theme) => spectrumFigure(theme, values, shown, hasGap), "Eigenvalues, logarithmic scale");
   const last = values[dimension - 1] < floor ? "zero to rounding" : formatNumber(values[dimension - 1]);
   appendParagraphs(byId("spectrumText"), [
-    `The first ${dimension} eigenvalues of the cost (circles) belong to the ${dimension} axes of the map; the next ` +
-      "one (diamond) is the cheapest direction that is not part of the map.",
+    `The first ${dimension} eigenvalues of the cost (circles) are the costs of the ${dimension} eigenvectors that ` +
+      "the published map is made of; the next one (diamond) is that of the cheapest direction outside of it. The " +
+      "axes of the map are ordered by their spread, which can be another order.",
     hasGap ? `Eigenvalue ${dimension + 1} (${formatNumber(values[dimension])}) is ` +
       `${formatNumber(shown[dimension] / shown[dimension - 1])} times eigenvalue ${dimension} (${last}).`
       : "No further eigenvalue lies above rounding, so there is no gap to compare.",
