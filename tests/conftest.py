@@ -6,20 +6,25 @@ import sys
 from pathlib import Path
 
 import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA, simulate
 from kernelgpa.cli import main
+from kernelgpa.streaming.frames import render
 from portable import blas_mismatch
+from stream_runs import CLOUDS, LANDMARKS
 
 # files whose results depend on rounding; they also run with the BLAS kernels of other processors.  test_trust is not
 # among them, because it mostly compares averages over random scenes and would add a sixth to the time
 NUMERICAL = {
+    "test_checkpoints",
     "test_connectivity",
     "test_contributing",
     "test_cost_forms",
+    "test_cost_operators",
     "test_decisions",
     "test_degenerate",
     "test_diagnosis",
@@ -38,6 +43,8 @@ NUMERICAL = {
     "test_selection",
     "test_sparse",
     "test_spectral",
+    "test_stream_failures",
+    "test_stream_motions",
     "test_streaming",
     "test_threads",
     "test_warps",
@@ -127,3 +134,40 @@ def kernelgpa(monkeypatch, capsys, tmp_path):
         return code, *capsys.readouterr()
 
     return call
+
+
+@pytest.fixture
+def scans(kernelgpa):
+    """A simulated scene in files: scans.csv, truth.csv, surface.npz."""
+    names = ["--truth", "truth.csv", "--surface", "surface.npz"]
+    assert kernelgpa("simulate", "-o", "scans.csv", "--clouds", 6, "--landmarks", 60, *names)[0] == 0
+    return kernelgpa
+
+
+@pytest.fixture(scope="module")
+def liver():
+    """The scene whose frames ``kernelgpa stream`` reads."""
+    return simulate.liver(clouds=CLOUDS, landmarks=LANDMARKS, bend=8.0, hidden=0.3, noise=0.5, seed=0)
+
+
+@pytest.fixture(scope="module")
+def texts(liver):
+    """The frames of the liver, one line each."""
+    labels = [str(j + 1) for j in range(LANDMARKS)]
+    return [render(t, float(t), labels, points) for t, points in enumerate(liver.points)]
+
+
+@pytest.fixture
+def frames(texts, tmp_path):
+    path = tmp_path / "frames.jsonl"
+    path.write_text("".join(texts))
+    return path
+
+
+@pytest.fixture
+def nothing_left_behind():
+    """No figure stays with pyplot, and no setting of matplotlib changes."""
+    before = dict(plt.rcParams)
+    yield
+    assert plt.get_fignums() == []
+    assert dict(plt.rcParams) == before
