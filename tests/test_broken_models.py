@@ -145,60 +145,79 @@ def end_of(arrays, what, everything):
     return "usable"
 
 
-def test_an_impossible_value_is_named():
-    """Values that once were loaded and failed in use, each with its message."""
-    gpa = KernelGPA().fit(observations())
-    arrays = read_arrays(to_bytes(gpa), "model")
-    header = json.loads(str(arrays["header"]))
-    n, d = 4, 3
+def first(name, value):
+    """The change of the first number of an array."""
 
-    def first(name, value):
-        changed = arrays[name].copy()
-        changed.reshape(-1)[0] = value
-        return {name: changed}
+    def changed(arrays):
+        array = arrays[name].copy()
+        array.reshape(-1)[0] = value
+        return {name: array}
 
-    def headed(**changes):
-        return {"header": np.array(json.dumps({**header, **changes}))}
+    return changed
 
-    mirrored = arrays["rotations"].copy()
-    mirrored[0, :, 0] *= -1
-    for changes, found in (
-        (first("gauge_scales", np.nan), "gauge_scales holds nan"),
-        (first("warp_rank", 10**9), "warp_rank holds 1000000000, and must lie between 1 and 3"),
-        (headed(clouds=[["a"], "b", "c", "d"]), "clouds has the name"),
-        (headed(landmarks=["a"] * 16), "landmarks has a name twice"),
-        (first("kernel_sigma", 1e308), "kernel_sigma holds 1e"),
-        (first("cloud_seen", -1), "cloud_seen holds -1"),
-        (first("cloud_seen", 99), "cloud_seen holds 99"),
-        (first("cloud_seen", arrays["cloud_seen"][1]), "cloud_seen is not in ascending order"),
-        (first("cloud_weights", -1.0), "cloud_weights holds -1"),
-        (first("cloud_weights", np.nan), "cloud_weights holds nan"),
-        (first("warp_axes", 2.0), "warp_axes holds a matrix that is not orthonormal"),
-        (first("rotations", 2.0), "rotations holds a matrix that is not orthonormal"),
-        ({"rotations": mirrored}, "rotations holds a reflection"),
-        (headed(dimension=7), "the dimension is 7"),
-        (
-            headed(settings={**header["settings"], "inducing": 4}),
-            "features is None, which is not what",
-        ),
-        ({"spectrum_values": arrays["spectrum_values"][:1]}, "the spectrum has 1 values"),
-        ({"spectrum_vectors": arrays["spectrum_vectors"][1:]}, "spectrum_vectors has shape"),
-        (first("map", np.nan), "map has no position for a landmark that was seen"),
-        ({"map": np.ones_like(arrays["map"])}, "all landmarks of map coincide"),
-        (first("cloud_sizes", 5), "its sizes add up to"),
-        (first("kernel_sizes", 1), "its sizes add up to"),
-        (first("part", 1), "part is not in ascending order"),
-        ({"part": np.arange(n + 1)}, "part holds 4"),
-        ({"warp_size": np.zeros(n)}, "warp_size holds 0"),
-        (first("weights", np.inf), "weights holds inf"),
-        ({"weights": arrays["weights"] * 1e-9}, "weights contradict the weights that were given"),
-        ({"translations": np.zeros((n, d), dtype="U3")}, "translations is of type"),
-        (headed(**{"class": "AffineGPA", "settings": {}}), "which is not what the settings say"),
-        (headed(about={"unit": 3}), "the unit, frame, title and notes are not texts"),
-    ):
-        with pytest.raises(FormatError, match=r"it is corrupt .*; register again with settings.toml") as caught:
-            from_arrays({**arrays, **changes}, "model.npz")
-        assert found in str(caught.value)
+
+def headed(**changes):
+    """The change of entries of the header."""
+    return lambda arrays: {"header": np.array(json.dumps({**json.loads(str(arrays["header"])), **changes}))}
+
+
+def first_mirrored(arrays):
+    rotations = arrays["rotations"].copy()
+    rotations[0, :, 0] *= -1
+    return {"rotations": rotations}
+
+
+N, D = 4, 3  # clouds and dimension of observations()
+# values that once were loaded and failed in use, each with its message
+IMPOSSIBLE = [
+    (first("gauge_scales", np.nan), "gauge_scales holds nan"),
+    (first("warp_rank", 10**9), "warp_rank holds 1000000000, and must lie between 1 and 3"),
+    (headed(clouds=[["a"], "b", "c", "d"]), "clouds has the name"),
+    (headed(landmarks=["a"] * 16), "landmarks has a name twice"),
+    (first("kernel_sigma", 1e308), "kernel_sigma holds 1e"),
+    (first("cloud_seen", -1), "cloud_seen holds -1"),
+    (first("cloud_seen", 99), "cloud_seen holds 99"),
+    (
+        lambda arrays: {"cloud_seen": arrays["cloud_seen"][[1, *range(1, arrays["cloud_seen"].size)]]},
+        "cloud_seen is not in ascending order",
+    ),
+    (first("cloud_weights", -1.0), "cloud_weights holds -1"),
+    (first("cloud_weights", np.nan), "cloud_weights holds nan"),
+    (first("warp_axes", 2.0), "warp_axes holds a matrix that is not orthonormal"),
+    (first("rotations", 2.0), "rotations holds a matrix that is not orthonormal"),
+    (first_mirrored, "rotations holds a reflection"),
+    (headed(dimension=7), "the dimension is 7"),
+    (
+        headed(settings={**KernelGPA().get_params(), "inducing": 4}),
+        "features is None, which is not what",
+    ),
+    (lambda arrays: {"spectrum_values": arrays["spectrum_values"][:1]}, "the spectrum has 1 values"),
+    (lambda arrays: {"spectrum_vectors": arrays["spectrum_vectors"][1:]}, "spectrum_vectors has shape"),
+    (first("map", np.nan), "map has no position for a landmark that was seen"),
+    (lambda arrays: {"map": np.ones_like(arrays["map"])}, "all landmarks of map coincide"),
+    (first("cloud_sizes", 5), "its sizes add up to"),
+    (first("kernel_sizes", 1), "its sizes add up to"),
+    (first("part", 1), "part is not in ascending order"),
+    (lambda arrays: {"part": np.arange(N + 1)}, "part holds 4"),
+    (lambda arrays: {"warp_size": np.zeros(N)}, "warp_size holds 0"),
+    (first("weights", np.inf), "weights holds inf"),
+    (lambda arrays: {"weights": arrays["weights"] * 1e-9}, "weights contradict the weights that were given"),
+    (lambda arrays: {"translations": np.zeros((N, D), dtype="U3")}, "translations is of type"),
+    (headed(**{"class": "AffineGPA", "settings": {}}), "which is not what the settings say"),
+    (headed(about={"unit": 3}), "the unit, frame, title and notes are not texts"),
+]
+
+
+@pytest.fixture(scope="module")
+def kernel_model():
+    return read_arrays(to_bytes(KernelGPA().fit(observations())), "model")
+
+
+@pytest.mark.parametrize(("change", "found"), IMPOSSIBLE, ids=[found for _, found in IMPOSSIBLE])
+def test_an_impossible_value_is_named(kernel_model, change, found):
+    with pytest.raises(FormatError, match=r"it is corrupt .*; register again with settings.toml") as caught:
+        from_arrays({**kernel_model, **change(kernel_model)}, "model.npz")
+    assert found in str(caught.value)
 
 
 # -- streams --

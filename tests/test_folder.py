@@ -182,7 +182,7 @@ def test_without_an_exchange_in_one_step_the_folder_is_replaced_in_two(tmp_path)
 
 KILLED = """
 import sys; sys.path.insert(0, "tests")
-from test_folder import observations
+from result_folders import observations
 from kernelgpa import KernelGPA, TPSGPA, save
 fitted = [KernelGPA().fit(observations()), TPSGPA().fit(observations())]
 print("started", flush=True)
