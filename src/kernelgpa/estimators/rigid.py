@@ -41,13 +41,19 @@ class RigidGPA(GPA):
     scales_ : array (d,)
         Root of the sum of squares of the map along its axes, largest first.
     eigenvalues_ : array (d + 1,)
-        Of the affine registration that the rotations start from.
+        Bottom eigenvalues of the affine registration that gives the initial rotations (theory, eq. 10).
     warps_ : list of Warp
         The poses as functions of points.
+    observations_ : Observations
+        The checked data.
+    shared_landmarks_ : array of int
+        Landmarks that two or more participating clouds saw; the map is solved from these.
+    weights_ : array (n, m)
+        The weights as given.
     mirrored_ : list
         Names of the clouds that are mirror images of the others and were left out of the map.
     residuals_, scaled_residuals_ : arrays (n, m)
-        NaN: they are computed for warps that deform.
+        All NaN, because they are computed only for warps that deform.
     certified_ : bool or None
         Whether the rotations are proven to be the global optimum of their cost (theory, eqs. 16b and 16c).  None with
         ``scaling=True``, where rotations and sizes are optimised in turn.

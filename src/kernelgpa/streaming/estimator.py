@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,20 +33,10 @@ from ..typing import Array, Name
 from ..warps import common_smoothing
 from .memory import MemoryLimits, require_memory
 from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions, validated
-from .results import StreamResults
+from .results import StreamResults, Update
 from .running_sum import CloudKey, RunningSum
 from .solving import disconnected_from, family_of, initial_rotations, refit, reset_if_interrupted, solve_sum
 from .stream_map import MotionHistory, StreamMap, align
-
-
-@dataclass(frozen=True)
-class Update:
-    """The outcome of an update."""
-
-    clouds: int  # that participate
-    landmarks: int  # of the map
-    moved: float  # root mean square motion of the landmarks that the last map had too, after alignment; NaN: no such
-    events: tuple[str, ...] = ()
 
 
 class StreamingGPA(StreamResults):
@@ -83,7 +73,7 @@ class StreamingGPA(StreamResults):
         Bottom eigenvalues of the summed cost.
     waiting_, mirrored_ : lists of keys
         Clouds that share too few landmarks with the others so far, and clouds that are mirror images of the others.
-        Neither participate in the map.
+        Neither kind participates in the map.
     frozen : bool
         Whether the map is kept as it is.
 
@@ -151,7 +141,21 @@ class StreamingGPA(StreamResults):
         weights: npt.ArrayLike | None = None,  # (s,)
         measured: Measured | Sequence[Measured] = (),
     ) -> CloudKey:
-        """Add a cloud and return its key; an id that was never seen is a new landmark."""
+        """Add a cloud and return its key; an id that was never seen is a new landmark.
+
+        Parameters
+        ----------
+        points : array (s, d)
+            The landmarks that the cloud sees.
+        ids : s hashables
+            Ids of these landmarks, in the same order.
+        time : float, optional
+            Orders the clouds in the window; by default one more than the latest time.
+        weights : array (s,), optional
+            One weight per landmark, as for :meth:`KernelGPA.fit`.
+        measured : Measured or sequence of Measured, optional
+            Measured motions from earlier clouds, or poses from a tracker.
+        """
         key = self._next_key
         if isinstance(ids, Set):
             raise InvalidObservations(f"cloud {key}: its ids are a set, which has no order; give a list")
