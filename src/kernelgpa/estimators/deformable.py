@@ -37,7 +37,7 @@ NOT_FLAT = (
     "all clouds are flat, but by the cost of modes='program' a map that is not flat would fit them better; the flat "
     "map is kept. Use modes='auto' for clouds of a flat body; images of a body need depths"
 )
-PARALLEL_FROM = 400  # landmarks per cloud from which several clouds are worked on at the same time
+PARALLEL_LANDMARKS = 400  # landmarks per cloud from which several clouds are worked on at the same time
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class DeformableGPA(GPA):
 
     def _threads(self, observations: Observations) -> int | None:
         """One thread for small clouds, which take less time than switching between threads."""
-        small = max(len(cloud.seen) for cloud in observations.clouds) < PARALLEL_FROM
+        small = max(len(cloud.seen) for cloud in observations.clouds) < PARALLEL_LANDMARKS
         return 1 if self.n_jobs is None and small else self.n_jobs
 
     def _reduced_cloud(self, cloud: Name) -> ReducedCloud:

@@ -34,7 +34,7 @@ from .rotations import Operator
 
 # orthonormal bases of the linear span of SO(d)
 SPANS = {2: np.array([np.eye(2), [[0.0, -1.0], [1.0, 0.0]]]) / np.sqrt(2), 3: np.eye(9).reshape(9, 3, 3)}
-ROUNDING_MARGIN = 1000.0  # a gap below this multiple of eps times the root of the number of unknowns is rounding error
+GAP_ROUNDING = 1000.0  # a gap below this multiple of eps times the root of the number of unknowns is rounding error
 GAUGE_RESIDUAL = 1e-6  # |L v| below which a unit vector v is split off as a rotation of the whole map
 LEAST_MULTIPLIER = 1e-6  # of the mean: a smaller c_t is replaced by this, so that D can be inverted
 SMALL = 36  # unknowns up to which all eigenvalues are computed at once
@@ -68,7 +68,7 @@ def certify(operator: Operator, rotations: Array) -> Certificate:  # G, (n, d, d
     if not dual.value > 0:
         return Certificate(False, np.inf)
     gap = dual.slack * max(0.0, -dual.smallest_eigenvalue())
-    tolerance = ROUNDING_MARGIN * np.finfo(np.float64).eps * np.sqrt(dual.size)
+    tolerance = GAP_ROUNDING * np.finfo(np.float64).eps * np.sqrt(dual.size)
     return Certificate(bool(gap <= tolerance), float(gap))
 
 
