@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -21,6 +23,22 @@ CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]  # which names
 SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
 FOREIGN = {"DataCell", "VisVecCell"}  # names in files of others
 THEORY = (DOCS / "theory.md").read_text(encoding="utf-8")
+
+
+PACKAGE = ROOT / "src" / "kernelgpa"
+OWN_TESTS = {"plotting", "simulate", "streaming", "trust"}  # run the examples in their docstrings themselves
+EXAMPLES = sorted(
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    for path in PACKAGE.rglob("*.py")
+    if path.relative_to(PACKAGE).parts[0] not in OWN_TESTS and re.search(r"^ +>>> ", path.read_text("utf-8"), re.M)
+)
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_in_docstrings_run(module):
+    failed, tried = doctest.testmod(import_module(f"kernelgpa.{module}"))
+    assert tried > 0
+    assert failed == 0
 
 
 def blocks(page):

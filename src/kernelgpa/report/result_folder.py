@@ -85,9 +85,14 @@ def write_result(gpa: GPA, folder: Path, metadata: Metadata, picture: bytes | No
 def load(folder: str | os.PathLike[str]) -> GPA:
     """Return the fitted estimator of a result folder (or of its model.npz).
 
-    >>> import kernelgpa
-    >>> gpa = kernelgpa.load("out")  # doctest: +SKIP
-    >>> gpa.transform(points, cloud="skull7")  # doctest: +SKIP
+    >>> import tempfile
+    >>> from kernelgpa import KernelGPA, load, save, simulate
+    >>> scene = simulate.liver(clouds=4, landmarks=40, vertices=202)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     out = save(KernelGPA().fit(scene.points), f"{folder}/out")
+    ...     gpa = load(out)
+    >>> gpa.transform(scene.points[2], cloud=2).shape
+    (40, 3)
     """
     return load_with_metadata(folder)[0]
 
