@@ -137,6 +137,7 @@ def test_a_setting_that_cannot_be_computed_scores_infinity_and_reports_why():
         ({"grid": [(KernelGPA(), {"band": (1,)})]}, "grid names .'band'."),
         ({"rounds": -1}, "rounds is -1"),
         ({"rounds": 1.5}, "rounds is 1.5"),
+        ({"rounds": True}, "rounds is True"),
         ({"n_jobs": 0}, "n_jobs is 0"),
         ({"folds": 5.0}, "folds is 5.0"),
         ({"folds": None}, "folds is None"),
