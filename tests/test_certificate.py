@@ -39,7 +39,7 @@ CLEARLY = 1e-9  # relative difference of f that is no rounding error
 
 
 def random_points(d, seed):
-    """A small scene, anything from exact copies to clouds that have hardly anything in common."""
+    """A small scene, anything from exact copies to clouds that have almost nothing in common."""
     rng = np.random.default_rng(seed)
     if seed % 3 == 0:
         return ring(d, rng)

@@ -209,12 +209,12 @@ def test_without_workers_a_fit_waits_a_little_and_then_says_what_to_do():
         while client.nthreads():
             time.sleep(0.05)
         found = r"no worker for 0.5 s; start workers, for example with cluster.scale\(2\)"
-        begun = time.monotonic()
+        start = time.monotonic()
         with pytest.raises(Disconnected, match=found):
             kernelgpa_distributed.fit(KernelGPA(), client, few(), timeout=0.5)
         with pytest.raises(Disconnected, match=found):
             result.poses()
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - start < 20
         cluster.scale(1)
         again = kernelgpa_distributed.fit(KernelGPA(), client, few(), timeout=60).map_
         assert_allclose(again, result.map_, rtol=0, atol=1e-9)

@@ -94,7 +94,7 @@ class DeformableGPA(GPA):
         cost: CostOperator,  # their sum
         rotations: Array,  # (n, d, d), initial
         gamma: float | None = None,  # penalty weight of the faithful map, if it is known
-        warm: WarmStart | None = None,  # the solution for nearly the same clouds, which takes the place of rotations
+        warm: WarmStart | None = None,  # the solution for nearly the same clouds, which replaces rotations
     ) -> Solution:
         """The map and poses of clouds, from the sum of their costs."""
         rotations = rotations if warm is None else warm.rotations

@@ -57,8 +57,8 @@ class DistributedFit:
     mirrored_: list[int]  # clouds left out of the map
     _client: Any
     _fitted: Any  # future of everything but the warps
-    _warps: Sequence[Any]  # futures, one a batch
-    _batch: int  # clouds in one
+    _warps: Sequence[Any]  # futures, one per batch
+    _batch: int  # clouds per batch
     _timeout: float = PATIENCE  # seconds without a worker
 
     def poses(self) -> tuple[Array, Array]:
@@ -71,8 +71,8 @@ class DistributedFit:
         count = self._result(_count, self._fitted)
         if not isinstance(cloud, Integral) or isinstance(cloud, bool) or not 0 <= cloud < count:
             raise InvalidSetting(f"cloud is {cloud!r}; there are {count}, numbered from 0")
-        batch, place = divmod(int(cloud), self._batch)
-        return np.asarray(self._result(_transformed, self._warps[batch], place, points))
+        batch, position = divmod(int(cloud), self._batch)
+        return np.asarray(self._result(_transformed, self._warps[batch], position, points))
 
     def _result(self, function: Callable[..., Any], *arguments: Any) -> Any:
         with _connected(self._client):
@@ -91,9 +91,9 @@ def fit(
         ``functools.partial(read, path)``; or such a pair itself.
     timeout : seconds that the cluster may be without a worker, at the start or later; then the error is Disconnected.
 
-    Batches of up to 50 clouds are read and reduced side by side.  The sums are dense, m x m for m landmarks, so this is
-    for many clouds rather than for many landmarks.  Robust fitting is not for this path.  Warnings of the workers are
-    given again here.
+    Batches of up to 50 clouds are read and reduced side by side.  The sums are dense, m x m for m landmarks; this is
+    therefore meant for many clouds rather than for many landmarks.  Robust fitting is not available.  Warnings of the
+    workers are repeated here.
     """
     if not isinstance(estimator, DeformableGPA) or estimator.robust is not None:
         raise InvalidSetting("distributed.fit takes AffineGPA, TPSGPA or KernelGPA with robust=None")

@@ -91,5 +91,5 @@ def refinements(base: GPA, best: Settings, tried: Sequence[Settings]) -> list[Se
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a setting is a real number, not True or False."""
+    """Whether a setting is a real number, not True or False."""
     return isinstance(value, Real) and not isinstance(value, bool)
