@@ -114,7 +114,7 @@ class RigidGPA(GPA):
 
     @property
     def certificate_(self) -> Certificate | None:
-        """As for every registration; computed when first read, because for hundreds of clouds it is slow beside the fit."""
+        """As for every registration; computed when first read, because for hundreds of clouds it takes long."""
         found = self._fitted
         if found.certificate is None and not self.scaling:
             operator = RigidSystem(found.problem.participants.stacked).operator
