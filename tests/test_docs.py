@@ -109,15 +109,27 @@ def test_the_table_of_formats_is_complete():
 
 
 def test_every_equation_has_one_number_and_a_row_in_the_table():
-    numbers = re.findall(r"\((\d+a?)\)$", "\n".join(re.findall(r"```text\n(.*?)```", THEORY, re.DOTALL)), re.MULTILINE)
-    assert sorted(numbers) == sorted([*map(str, range(1, 23)), "16a"])
+    numbers = equation_numbers()
+    assert sorted(numbers) == sorted([*map(str, range(1, 23)), "16a", "16b", "16c"])
     table = THEORY.split("## 17. ")[1].split("## 18. ")[0]
     listed = [number for cells in re.findall(r"^\| (\[.*?) \|", table, re.MULTILINE) for number in equations_in(cells)]
     assert sorted(listed) == sorted(numbers)
 
 
+def test_every_equation_that_the_code_cites_is_in_the_theory():
+    lists = re.findall(r"\beqs?\. (\d+[a-z]?(?:(?:, | and | to )\d+[a-z]?)*)", SOURCE)
+    cited = {number for one in lists for number in re.findall(r"\d+[a-z]?", one)}
+    assert {"6", "12", "16b"} <= cited
+    assert cited <= set(equation_numbers())
+
+
+def equation_numbers():
+    blocks_of_text = "\n".join(re.findall(r"```text\n(.*?)```", THEORY, re.DOTALL))
+    return re.findall(r"\((\d+[a-z]?)\)$", blocks_of_text, re.MULTILINE)
+
+
 def equations_in(cells):
-    return re.findall(r"\d+a?", re.sub(r"\(.*?\)", "", cells))
+    return re.findall(r"\d+[a-z]?", re.sub(r"\(.*?\)", "", cells))
 
 
 @pytest.mark.parametrize("page", ["theory.md", "paper.md"])
