@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from conftest import scene
-from kernelgpa import KernelGPA, RigidGPA, selection, uncertainty
+from fixed_settings import fixed_kernel
+from kernelgpa import RigidGPA, selection, uncertainty
 
 NEVER, ONCE = 3, 8  # landmarks that no cloud and one cloud saw
 
@@ -27,14 +28,14 @@ def deformed(d):
 def fit(d, rigid=False):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of landmarks seen once or never
-        return (RigidGPA() if rigid else KernelGPA()).fit(deformed(d))
+        return (RigidGPA() if rigid else fixed_kernel()).fit(deformed(d))
 
 
 @cache
 def estimate(d):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return uncertainty(selection.cross_validate(KernelGPA(), deformed(d), folds=5))
+        return uncertainty(selection.cross_validate(fixed_kernel(), deformed(d), folds=5))
 
 
 @cache

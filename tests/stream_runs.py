@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelgpa import KernelGPA, io
+from fixed_settings import fixed_kernel
+from kernelgpa import io
 from kernelgpa.gauge.rotations import nearest_rotation
 
 CLOUDS, LANDMARKS = 12, 40
@@ -29,7 +30,7 @@ def map_in(folder):
 def batch_map(clouds):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # landmarks that a single cloud observed
-        gpa = KernelGPA().fit(np.array(clouds))
+        gpa = fixed_kernel().fit(np.array(clouds))
     return {str(j + 1): position for j, position in enumerate(gpa.map_)}
 
 
@@ -54,4 +55,5 @@ def assert_same_folder(found, expected):
     assert [line["frame"] for line in updates[0]] == [line["frame"] for line in updates[1]]
 
 
-PROGRAM = [sys.executable, "-m", "kernelgpa", "stream"]
+FIXED = ["--bandwidth", "0.25", "--smoothing", "0.1"]  # as fixed_kernel has them
+PROGRAM = [sys.executable, "-m", "kernelgpa", "stream", *FIXED]

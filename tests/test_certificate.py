@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 
 from conftest import STANDARD_MODELS, random_rotation, scene
 from degenerate_scenes import embedded
-from kernelgpa import AffineGPA, KernelGPA, RigidGPA, load, save
+from fixed_settings import fixed_kernel
+from kernelgpa import AffineGPA, RigidGPA, load, save
 from kernelgpa.gauge.certificate import SMALL, Certificate, certify
 from kernelgpa.gauge.rigid import RigidSystem
 from kernelgpa.gauge.rotations import maximise_over_rotations
@@ -26,10 +27,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")
 EPS = np.finfo(float).eps
 MODELS = {
     "rigid": RigidGPA(),
-    "faithful": KernelGPA(),
-    "paper": KernelGPA(modes="paper"),
-    "program": KernelGPA(modes="program"),
-    "5 modes": KernelGPA(modes=5),
+    "faithful": fixed_kernel(),
+    "paper": fixed_kernel(modes="paper"),
+    "program": fixed_kernel(modes="program"),
+    "5 modes": fixed_kernel(modes=5),
 }
 KINDS = [(name, d) for name in MODELS for d in (2, 3)]
 every_kind = pytest.mark.parametrize(("name", "d"), KINDS, ids=[f"{name} {d}D" for name, d in KINDS])
@@ -182,7 +183,7 @@ def test_clouds_without_any_common_shape_are_not_certified():
 
 
 @pytest.mark.parametrize(
-    "model", [RigidGPA(), KernelGPA(), KernelGPA(modes="paper"), KernelGPA(modes="program")], ids=repr
+    "model", [RigidGPA(), fixed_kernel(), fixed_kernel(modes="paper"), fixed_kernel(modes="program")], ids=repr
 )
 def test_flat_clouds_are_certified(model):
     """Across a plane the multipliers vanish, and the eigenvalues are zero to rounding."""
@@ -252,13 +253,13 @@ def test_rotations_that_maximise_no_quadratic_form_have_no_certificate(model, di
 
 def test_the_classical_factorisation_and_robust_fits_have_a_certificate(dimension):
     points = scene(d=dimension, hidden=0.0, seed=1)[0]
-    for model in (AffineGPA(method="svd"), AffineGPA(method="svd", modes="program"), KernelGPA(robust="tukey")):
+    for model in (AffineGPA(method="svd"), AffineGPA(method="svd", modes="program"), fixed_kernel(robust="tukey")):
         assert model.fit(points).certified_ is True
 
 
 @pytest.mark.parametrize("points", [scene(seed=1)[0], mirrored_sheets()], ids=["certified", "not certified"])
 @pytest.mark.parametrize(
-    "model", [RigidGPA(), KernelGPA(), KernelGPA(scale_method="closed-form", modes="paper")], ids=repr
+    "model", [RigidGPA(), fixed_kernel(), fixed_kernel(scale_method="closed-form", modes="paper")], ids=repr
 )
 def test_the_certificate_is_saved_with_the_model_and_shown_in_the_summary_and_the_report(model, points, tmp_path):
     gpa = model.fit(points)

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from conftest import scene
+from fixed_settings import fixed_stream
 from kernelgpa import FormatError, InvalidSetting, StreamingGPA
 from moving_liver import moving_liver, odometry
 from stream_and_batch import add
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")
 def test_a_stream_resumes_from_its_checkpoint(tmp_path):
     liver = moving_liver()
     path, rng = tmp_path / "stream.npz", np.random.default_rng(0)
-    first, second = StreamingGPA(window=8, automatic=True), StreamingGPA(window=8, automatic=True)
+    first, second = fixed_stream(window=8, automatic=True), fixed_stream(window=8, automatic=True)
     for t, cloud in enumerate(liver.points):
         motion = () if t == 0 else odometry(liver, t, rng)
         for stream in (first, second):
@@ -34,7 +35,7 @@ def test_a_stream_resumes_from_its_checkpoint(tmp_path):
 
 def test_a_frozen_stream_is_frozen_after_it_is_resumed(tmp_path):
     points, _ = scene(n=5, m=30, hidden=0.1, noise=0.01)
-    stream = StreamingGPA()
+    stream = fixed_stream()
     for cloud in points[:4]:
         add(stream, cloud)
     stream.update()
@@ -58,7 +59,7 @@ def test_files_that_are_not_checkpoints_are_refused(tmp_path):
     np.savez(path, header=np.array('{"stream": 1}'))
     with pytest.raises(FormatError, match="no checkpoint of a stream"):
         StreamingGPA.resume(path)
-    stream = StreamingGPA()
+    stream = fixed_stream()
     stream.add(np.random.default_rng(0).standard_normal((8, 3)), [(1, j) for j in range(8)])
     with pytest.raises(InvalidSetting, match="cannot be saved"):
         stream.checkpoint(path)

@@ -16,8 +16,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from conftest import scene
+from fixed_settings import fixed_kernel, fixed_tps
 from kernelgpa import (
-    TPSGPA,
     AffineGPA,
     FormatError,
     InvalidSetting,
@@ -35,7 +35,7 @@ from result_folders import FILES, observations
 
 
 def test_a_folder_holds_all_files_and_the_metadata(tmp_path):
-    fitted = KernelGPA().fit(observations())
+    fitted = fixed_kernel().fit(observations())
     faces = np.array([[0, 1, 2], [3, 4, 5]], dtype=np.intp)
     metadata = Metadata(title="skulls", unit="mm", frame="LPS", notes=["checked by hand"], faces=faces)
     out = save(fitted, tmp_path / "a b" / "out", metadata)
@@ -57,7 +57,7 @@ def test_a_folder_holds_all_files_and_the_metadata(tmp_path):
 
 
 def test_a_result_replaces_a_result_and_nothing_else(tmp_path):
-    fitted = KernelGPA().fit(observations())
+    fitted = fixed_kernel().fit(observations())
     out = save(fitted, tmp_path / "out")
     save(AffineGPA().fit(observations()), out)
     assert isinstance(load(out), AffineGPA)
@@ -88,7 +88,7 @@ def test_a_result_replaces_a_result_and_nothing_else(tmp_path):
 def test_a_link_stays_a_link(tmp_path):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
     (tmp_path / "link").symlink_to(out)
-    save(KernelGPA().fit(observations()), tmp_path / "link")
+    save(fixed_kernel().fit(observations()), tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert isinstance(load(out), KernelGPA)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
@@ -128,7 +128,7 @@ def test_the_summary_and_the_report_have_the_same_statistics(tmp_path):
     points[3, 5] += 3.0
     points[2, :, 0] *= -1
     with pytest.warns(KernelGPAWarning, match="mirror"):
-        fitted = KernelGPA(robust="geman-mcclure").fit(points)
+        fitted = fixed_kernel(robust="geman-mcclure").fit(points)
     out = save(fitted, tmp_path / "out")
     summary = json.loads((out / "summary.json").read_text())
     shown = page_data(Assessment.of(fitted), Metadata(), PageLimits()).summary
@@ -140,7 +140,7 @@ def test_the_summary_and_the_report_have_the_same_statistics(tmp_path):
 
 
 def test_a_result_is_assessed_once_and_the_summary_returned_is_the_one_written(monkeypatch, tmp_path):
-    fitted = KernelGPA().fit(observations())
+    fitted = fixed_kernel().fit(observations())
     diagnose, jacobians, calls = KernelGPA.diagnose, KernelGPA.jacobians, []
     monkeypatch.setattr(KernelGPA, "diagnose", lambda *given: calls.append("diagnosis") or diagnose(*given))
     monkeypatch.setattr(KernelGPA, "jacobians", lambda *given: calls.append("sensor error") or jacobians(*given))
@@ -150,14 +150,14 @@ def test_a_result_is_assessed_once_and_the_summary_returned_is_the_one_written(m
 
 
 def test_settings_written_from_python_run_again(tmp_path):
-    out = save(TPSGPA(smoothing=0.5).fit(observations()), tmp_path / "out")
+    out = save(fixed_tps(smoothing=0.5).fit(observations()), tmp_path / "out")
     method = tomllib.loads((out / "settings.toml").read_text())["method"]
     assert method["name"] == "tps"
 
 
 def test_a_disk_that_is_full_leaves_the_old_result(monkeypatch, tmp_path):
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
-    new = KernelGPA().fit(observations())
+    new = fixed_kernel().fit(observations())
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         save(new, out)
@@ -211,7 +211,7 @@ def test_a_run_that_is_killed_leaves_the_old_result_or_the_new_one(moment, tmp_p
 def test_a_folder_that_cannot_be_written_is_an_os_error(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError):
-        save(KernelGPA().fit(observations()), tmp_path / "out")
+        save(fixed_kernel().fit(observations()), tmp_path / "out")
 
 
 def test_a_result_in_the_current_folder_leaves_that_folder_where_it_is(monkeypatch, tmp_path):
@@ -220,7 +220,7 @@ def test_a_result_in_the_current_folder_leaves_that_folder_where_it_is(monkeypat
     before = out.stat().st_ino
     monkeypatch.chdir(out)
     save(AffineGPA().fit(observations()), ".")
-    save(KernelGPA().fit(observations(2)), Path())  # one file fewer
+    save(fixed_kernel().fit(observations(2)), Path())  # one file fewer
     assert Path.cwd() == out
     assert out.stat().st_ino == before
     assert sorted(path.name for path in Path().iterdir()) == [name for name in FILES if name != "map.ply"]
@@ -232,7 +232,7 @@ def test_a_mount_point_and_a_folder_with_a_read_only_parent_are_not_moved(where,
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
     before = out.stat().st_ino
     monkeypatch.setattr(where, name, lambda path, *_: path.name == "out")
-    save(KernelGPA().fit(observations()), out)
+    save(fixed_kernel().fit(observations()), out)
     assert out.stat().st_ino == before
     assert isinstance(load(out), KernelGPA)
     assert sorted(path.name for path in out.iterdir()) == FILES
@@ -244,7 +244,7 @@ def test_files_that_cannot_all_be_moved_are_restored(after, problem, monkeypatch
     out = save(AffineGPA().fit(observations()), tmp_path / "out")
     (out / "clouds.png").write_bytes(b"old")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    new = KernelGPA().fit(observations())
+    new = fixed_kernel().fit(observations())
     monkeypatch.chdir(out)
     move, moves = Path.rename, []
 
@@ -266,10 +266,10 @@ def test_temporary_files_of_a_killed_run_are_no_part_of_a_result(monkeypatch, tm
     left.mkdir()
     (left / "map.csv").write_bytes(b"half")
     monkeypatch.chdir(out)
-    save(KernelGPA().fit(observations()), ".")  # perhaps it runs on another machine
+    save(fixed_kernel().fit(observations()), ".")  # perhaps it runs on another machine
     assert left.exists()
     os.utime(left, (0, 0))
-    save(KernelGPA().fit(observations()), ".")
+    save(fixed_kernel().fit(observations()), ".")
     assert sorted(path.name for path in out.iterdir()) == FILES
 
 
@@ -284,7 +284,7 @@ def test_hostile_names_stay_in_the_folder(tmp_path):
     points = scene(n=4, m=20, hidden=0.0)[0]
     names = ["../../evil", "<script>alert(1)</script>", "a/b", "c\0d"]
     named = Observations.from_array(points, clouds=names, landmarks=[f"../{i}<b>" for i in range(20)])
-    out = save(KernelGPA().fit(named), tmp_path / "out")
+    out = save(fixed_kernel().fit(named), tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
     assert sorted(path.name for path in out.iterdir()) == FILES
     assert load(out).observations_.names == tuple(names)

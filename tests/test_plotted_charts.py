@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conftest import scene
-from kernelgpa import InvalidObservations, InvalidSetting, KernelGPA, Observations, plotting
+from fixed_settings import fixed_kernel
+from kernelgpa import InvalidObservations, InvalidSetting, Observations, plotting
 from plotted_scenes import NEVER, ONCE, canvas, coloured, deformed, estimate, fit, offsets, tuned
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -34,7 +35,7 @@ def test_visibility_names_the_clouds():
 
 @pytest.mark.parametrize("modes", ["auto", "paper", "program", 7])
 def test_the_spectrum_shows_the_eigenvalues_and_their_gap(modes, dimension):
-    gpa = KernelGPA(modes=modes).fit(scene(d=dimension)[0])
+    gpa = fixed_kernel(modes=modes).fit(scene(d=dimension)[0])
     ax = plotting.spectrum(gpa)
     values = gpa.spectrum_.values
     assert_allclose(offsets(ax.collections[0]), np.column_stack([np.arange(1, len(values) + 1), values]))
@@ -44,7 +45,7 @@ def test_the_spectrum_shows_the_eigenvalues_and_their_gap(modes, dimension):
 
 
 def test_eigenvalues_that_are_rounding_are_hollow():
-    gpa = KernelGPA().fit(scene(bend=0.0, hidden=0.0)[0])
+    gpa = fixed_kernel().fit(scene(bend=0.0, hidden=0.0)[0])
     ax = plotting.spectrum(gpa)
     assert_allclose(offsets(ax.collections[0])[:3, 1], gpa.spectrum_.rounding)
     assert_array_equal(ax.collections[0].get_facecolors()[:, 3], [0, 0, 0, 1])

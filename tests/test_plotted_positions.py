@@ -8,11 +8,11 @@ from matplotlib.collections import Collection
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conftest import scene
+from fixed_settings import fixed_kernel
 from kernelgpa import (
     AffineGPA,
     InvalidObservations,
     InvalidSetting,
-    KernelGPA,
     KernelGPAError,
     RigidGPA,
     metrics,
@@ -164,7 +164,7 @@ def test_a_mirrored_cloud_is_ringed(dimension):
     points = scene(n=5, m=30, d=dimension, hidden=0.0)[0]
     points[2, :, 0] *= -1
     with pytest.warns(UserWarning, match="mirror"):
-        gpa = KernelGPA().fit(points)
+        gpa = fixed_kernel().fit(points)
     ax = plotting.trajectory(gpa)
     (ring,) = [one for one in ax.collections if one.get_label() == "mirror image"]
     assert_array_equal(offsets(ring), gpa.translations_[[2]])

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelgpa import InvalidSetting, KernelGPA, NotFitted, plotting
+from fixed_settings import fixed_kernel
+from kernelgpa import InvalidSetting, NotFitted, plotting
 from plotted_scenes import canvas, coloured, deformed, estimate, fit, tuned
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -105,7 +106,7 @@ PLOTS_OF_FITS = [
 @pytest.mark.parametrize("draw", PLOTS_OF_FITS)
 def test_only_fitted_estimators_have_plots(draw):
     with pytest.raises(NotFitted, match="call fit"):
-        draw(KernelGPA())
+        draw(fixed_kernel())
     with pytest.raises(InvalidSetting, match="found ndarray; expected a fitted estimator"):
         draw(deformed(2))
 
@@ -113,7 +114,7 @@ def test_only_fitted_estimators_have_plots(draw):
 @pytest.mark.parametrize("draw", [plotting.clouds, plotting.visibility])
 def test_an_estimator_that_is_not_fitted_is_named(draw):
     with pytest.raises(NotFitted, match="call fit"):
-        draw(KernelGPA())
+        draw(fixed_kernel())
 
 
 @pytest.mark.parametrize("name", ["charts", "confidence_regions", "grids", "meshes", "positions"])

@@ -13,12 +13,11 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from conftest import scene
+from fixed_settings import fixed_kernel, fixed_tps
 from hostile_names import HOSTILE, named_hostile
 from kernelgpa import (
-    TPSGPA,
     AffineGPA,
     InvalidSetting,
-    KernelGPA,
     KernelGPAWarning,
     NotFitted,
     RigidGPA,
@@ -35,10 +34,10 @@ MODELS = [
     RigidGPA(scaling=True),
     AffineGPA(),
     AffineGPA(method="svd"),
-    TPSGPA(control_points=3),
-    KernelGPA(),
-    KernelGPA(modes="program"),
-    KernelGPA(robust="geman-mcclure"),
+    fixed_tps(control_points=3),
+    fixed_kernel(),
+    fixed_kernel(modes="program"),
+    fixed_kernel(robust="geman-mcclure"),
 ]
 
 
@@ -104,7 +103,7 @@ def test_every_registration_has_a_page_whose_data_are_the_registration(model, d)
     assert ("size_factor" in [column["name"] for column in data["cloud_table"]]) == gpa._sizes_differ
 
 
-@pytest.mark.parametrize("model", [RigidGPA(), KernelGPA()], ids=repr)
+@pytest.mark.parametrize("model", [RigidGPA(), fixed_kernel()], ids=repr)
 def test_errors_equal_those_of_metrics_if_every_observation_counts(model):
     points, _ = scene(noise=0.02)
     gpa = model.fit(points)
@@ -122,7 +121,7 @@ def test_observations_that_a_robust_fit_rejects_do_not_count():
     points, _ = scene(n=10, m=60, noise=0.005, hidden=0.1)
     wrong = points.copy()
     wrong[3, 7] += 2.0
-    gpa = KernelGPA(robust="geman-mcclure").fit(wrong)
+    gpa = fixed_kernel(robust="geman-mcclure").fit(wrong)
     assert data_of(gpa)["rejected"] >= 1
     assert not Agreement(gpa).counted[3, 7]
     assert Agreement(gpa).per_landmark.in_map[7] < 0.1 < metrics.consistency(gpa.transform_clouds(wrong))[7]
@@ -134,7 +133,7 @@ def test_landmarks_seen_once_or_never_have_no_errors_and_no_nan_in_the_json():
     points[1:, 5] = np.nan
     points[0, 5] = 0.1
     with pytest.warns(KernelGPAWarning):
-        gpa = KernelGPA().fit(points)
+        gpa = fixed_kernel().fit(points)
     page = Elements(render(gpa))
     values = unpacked(page.data["landmark_table"][1]["values"])
     assert np.isnan(values[[4, 5]]).all()
@@ -147,7 +146,7 @@ def test_mirrored_and_flat_clouds_are_reported():
     points, template = scene(n=7, noise=0.01)
     points[2] *= [1, 1, -1]
     with pytest.warns(KernelGPAWarning, match="mirror"):
-        data = data_of(KernelGPA().fit(points))
+        data = data_of(fixed_kernel().fit(points))
     assert data["mirrored"] == ["2"]
     assert data["findings"][0]["kind"] == "mirror images"
     assert np.isnan(unpacked(data["cloud_table"][2]["values"])[2])
@@ -167,7 +166,7 @@ def test_data_of_any_scale_are_packed_without_overflow():
 
 
 def test_hostile_texts_stay_data():
-    gpa = KernelGPA().fit(named_hostile())
+    gpa = fixed_kernel().fit(named_hostile())
     settings = {text: text for text in HOSTILE}
     page = render(gpa, Metadata(title=HOSTILE[1], unit=HOSTILE[0], notes=HOSTILE, settings=settings))
     plain = Elements(render(gpa))
@@ -183,7 +182,7 @@ def test_hostile_texts_stay_data():
 
 
 def test_the_page_loads_nothing_and_lets_only_its_own_scripts_run():
-    page = render(KernelGPA().fit(scene()[0]))
+    page = render(fixed_kernel().fit(scene()[0]))
     own = own_parts(page)
     assert not re.search(r"https?:|//cdn|@import|url\(", own)
     elements = Elements(page)
@@ -239,7 +238,7 @@ def test_settings_of_sections_are_listed_one_by_one():
 
 def test_objects_that_cannot_be_shown_are_errors():
     with pytest.raises(NotFitted):
-        render(KernelGPA())
+        render(fixed_kernel())
     with pytest.raises(InvalidSetting, match="fitted registration"):
         render("gpa")
     gpa = AffineGPA().fit(scene()[0])

@@ -11,8 +11,9 @@ import pytest
 from matplotlib.image import imread
 
 from conftest import scene
+from fixed_settings import fixed_kernel
 from hostile_names import HOSTILE, named_hostile
-from kernelgpa import AffineGPA, KernelGPA, KernelGPAWarning, Observations, selection
+from kernelgpa import AffineGPA, KernelGPAWarning, Observations, selection
 from kernelgpa.report import Metadata, render
 from kernelgpa.trust.agreement import Agreement
 
@@ -94,7 +95,7 @@ def test_the_page_draws_and_the_slider_changes_the_cloud(browser, tmp_path, d):
     points, template = scene(d=d, noise=0.02)
     tuning = selection.tune(points, grid={"bandwidth": (0.25, 1), "smoothing": (0.1, 1)}, folds=4, rounds=1)
     frames = [f"frame {t}" for t in range(len(points))]
-    gpa = KernelGPA().fit(Observations.from_array(points, clouds=frames))
+    gpa = fixed_kernel().fit(Observations.from_array(points, clouds=frames))
     faces = np.argsort(np.linalg.norm(template[:, None] - template, axis=2), axis=1)[:, :3]
     opened(
         browser,
@@ -140,7 +141,7 @@ def test_tables_sort_worst_first_and_filter(browser, tmp_path):
     points, _ = scene(noise=0.02)
     points[:, 3] = np.nan
     with pytest.warns(KernelGPAWarning):
-        gpa = KernelGPA().fit(points)
+        gpa = fixed_kernel().fit(points)
     opened(browser, tmp_path, render(gpa))
     cells = (
         "return [...document.querySelectorAll('#landmarkTable tbody tr')].map((r) => r.cells[arguments[0]].textContent)"
@@ -169,7 +170,7 @@ def test_tables_sort_worst_first_and_filter(browser, tmp_path):
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
-    gpa = KernelGPA().fit(named_hostile(d=d))
+    gpa = fixed_kernel().fit(named_hostile(d=d))
     settings = {text: text for text in HOSTILE}
     page = render(gpa, Metadata(title=HOSTILE[1], unit=HOSTILE[2], notes=HOSTILE, settings=settings))
     opened(browser, tmp_path, page)
@@ -197,7 +198,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
 
 
 def test_nothing_leaves_the_page(browser, tmp_path):
-    opened(browser, tmp_path, render(KernelGPA().fit(scene()[0])))
+    opened(browser, tmp_path, render(fixed_kernel().fit(scene()[0])))
     assert browser.execute_script("return performance.getEntriesByType('resource').map((e) => e.name)") == []
     buttons = browser.execute_script(
         "return [...document.querySelectorAll('.modebar-btn')].map((b) => b.getAttribute('data-title'))"

@@ -9,12 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conftest import scene
+from fixed_settings import fixed_kernel, fixed_tps
 from kernelgpa import (
-    TPSGPA,
     AffineGPA,
     FormatError,
     InvalidSetting,
-    KernelGPA,
     KernelGPAWarning,
     Observations,
     RigidGPA,
@@ -32,12 +31,12 @@ MODELS = [
     RigidGPA(),
     RigidGPA(scaling=True),
     AffineGPA(),
-    TPSGPA(),
-    KernelGPA(),
-    KernelGPA(kernel="wendland", bandwidth=0.8),
-    KernelGPA(kernel=Gaussian(), modes="program"),
-    KernelGPA(inducing=12, modes=6),
-    KernelGPA(robust="geman-mcclure"),
+    fixed_tps(),
+    fixed_kernel(),
+    fixed_kernel(kernel="wendland", bandwidth=0.8),
+    fixed_kernel(kernel=Gaussian(), modes="program"),
+    fixed_kernel(inducing=12, modes=6),
+    fixed_kernel(robust="geman-mcclure"),
 ]
 
 
@@ -74,7 +73,7 @@ def test_mirrored_clouds_and_unseen_landmarks_are_kept(tmp_path):
     points[2, :, 0] *= -1
     points[:, 7] = np.nan
     with pytest.warns(KernelGPAWarning):
-        fitted = KernelGPA().fit(points)
+        fitted = fixed_kernel().fit(points)
     again = load(save(fitted, tmp_path / "out"))
     assert again.mirrored_ == fitted.mirrored_ == [2]
     assert_array_equal(again.map_, fitted.map_)
@@ -109,15 +108,15 @@ def test_a_model_of_another_format_is_refused_with_its_release(tmp_path):
 def test_kernels_and_names_without_a_text_cannot_be_saved(tmp_path):
     points = scene(n=4, m=20)[0]
     with pytest.raises(InvalidSetting, match="has no name and cannot be saved"):
-        save(KernelGPA(kernel=lambda r: np.exp(-r)).fit(points), tmp_path / "out")
+        save(fixed_kernel(kernel=lambda r: np.exp(-r)).fit(points), tmp_path / "out")
     named = Observations.from_array(points, clouds=[(t, t) for t in range(4)])
     with pytest.raises(InvalidSetting, match=r"name \(0, 0\) cannot be saved"):
-        save(KernelGPA().fit(named), tmp_path / "out")
+        save(fixed_kernel().fit(named), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_loaded_estimator_can_be_cross_validated(tmp_path):
     data = observations()
-    again = load(save(KernelGPA().fit(data), tmp_path / "out"))
+    again = load(save(fixed_kernel().fit(data), tmp_path / "out"))
     estimate = uncertainty(selection.cross_validate(again, data, folds=4))
     assert np.isfinite(estimate.map_covariance()[data.counts >= 2]).all()

@@ -19,7 +19,7 @@ from kernelgpa.observations.collection import Observations
 from kernelgpa.streaming.checkpoint import read as read_checkpoint
 from kernelgpa.streaming.frames import parse, render
 from kernelgpa.streaming.odometry import pose_covariance
-from stream_runs import CLOUDS, LANDMARKS, PROGRAM, assert_same_shape, batch_map, lines_in, map_in
+from stream_runs import CLOUDS, FIXED, LANDMARKS, PROGRAM, assert_same_shape, batch_map, lines_in, map_in
 
 KEYS = ["frame", "time", "state", "clouds", "landmarks", "moved", "pose", "events", "waiting"]
 
@@ -28,7 +28,9 @@ KEYS = ["frame", "time", "state", "clouds", "landmarks", "moved", "pose", "event
 
 
 def test_the_map_is_that_of_a_batch_fit_to_the_window(kernelgpa, frames, liver, tmp_path):
-    code, printed, errors = kernelgpa("stream", "frames.jsonl", "--window", 8, "-o", "out", "--view", "live.html")
+    code, printed, errors = kernelgpa(
+        "stream", *FIXED, "frames.jsonl", "--window", 8, "-o", "out", "--view", "live.html"
+    )
     assert code == 0
     assert errors == ""
     assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[-8:]))
@@ -49,7 +51,7 @@ def test_the_map_is_that_of_a_batch_fit_to_the_window(kernelgpa, frames, liver, 
 
 
 def test_every_frame_has_one_row_of_poses(kernelgpa, frames, tmp_path):
-    _, printed, _ = kernelgpa("stream", "frames.jsonl", "-o", "out")
+    _, printed, _ = kernelgpa("stream", *FIXED, "frames.jsonl", "-o", "out")
     rows = np.loadtxt(tmp_path / "out" / "poses.tum")
     assert rows.shape == (CLOUDS, 8)
     assert sorted(rows[:, 0]) == list(range(CLOUDS))
@@ -61,25 +63,25 @@ def test_every_frame_has_one_row_of_poses(kernelgpa, frames, tmp_path):
 
 def test_evo_reads_the_poses(kernelgpa, frames, tmp_path):
     file_interface = pytest.importorskip("evo.tools.file_interface")
-    kernelgpa("stream", "frames.jsonl", "-o", "out")
+    kernelgpa("stream", *FIXED, "frames.jsonl", "-o", "out")
     trajectory = file_interface.read_tum_trajectory_file(str(tmp_path / "out" / "poses.tum"))
     assert trajectory.num_poses == CLOUDS
 
 
 def test_reported_landmarks_add_up_to_the_map(kernelgpa, frames, tmp_path):
-    _, printed, _ = kernelgpa("stream", "frames.jsonl", "-o", "out", "--map")
+    _, printed, _ = kernelgpa("stream", *FIXED, "frames.jsonl", "-o", "out", "--map")
     reported = {}
     for line in lines_in(printed):
         reported |= line["map"]
     expected = map_in(tmp_path / "out")
     assert {name: position.tolist() for name, position in expected.items()} == reported
-    _, printed, _ = kernelgpa("stream", "frames.jsonl", "--map", "--map-tolerance", 1e6)
+    _, printed, _ = kernelgpa("stream", *FIXED, "frames.jsonl", "--map", "--map-tolerance", 1e6)
     counts = [len(line["map"]) for line in lines_in(printed)]
     assert sum(counts) == LANDMARKS  # each once, when it is new
 
 
 def test_the_map_is_updated_every_few_frames_and_once_more_at_the_end(kernelgpa, frames, liver, tmp_path):
-    _, printed, _ = kernelgpa("stream", "frames.jsonl", "--every", 5, "-o", "out")
+    _, printed, _ = kernelgpa("stream", *FIXED, "frames.jsonl", "--every", 5, "-o", "out")
     assert [line["frame"] for line in lines_in(printed)] == [4, 9, 11]
     assert len((tmp_path / "out" / "poses.tum").read_text().splitlines()) == CLOUDS
     assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points))
@@ -100,7 +102,7 @@ def test_measured_motions_are_used(kernelgpa, texts, tmp_path):
     moving[4]["odometry"] = {**motion, "from": 1}
     moving[5]["odometry"] = {**motion, "from": "nobody"}
     (tmp_path / "moving.jsonl").write_text("".join(json.dumps(one) + "\n" for one in moving))
-    code, printed, errors = kernelgpa("stream", "moving.jsonl", "--checkpoint", "state.npz")
+    code, printed, errors = kernelgpa("stream", *FIXED, "moving.jsonl", "--checkpoint", "state.npz")
     assert (code, errors) == (0, "")
     events = [[one for one in line["events"] if "odometry" in one] for line in lines_in(printed)]
     assert events[0] == ["odometry of frame 0 is ignored: the frame before it is not in the window"]
@@ -139,7 +141,7 @@ def test_bad_lines_are_reported_and_skipped(kernelgpa, texts, liver, tmp_path):
         texts[4],
     ]
     (tmp_path / "in.jsonl").write_text("".join(lines))
-    code, printed, errors = kernelgpa("stream", "in.jsonl", "--window", 5, "-o", "out")
+    code, printed, errors = kernelgpa("stream", *FIXED, "in.jsonl", "--window", 5, "-o", "out")
     assert code == 0
     assert [line.split("; ")[0] for line in errors.splitlines()] == [
         "in.jsonl, line 6: the line is not JSON (Expecting value at column 1)",
@@ -158,14 +160,14 @@ def test_bad_lines_are_reported_and_skipped(kernelgpa, texts, liver, tmp_path):
 
 def test_the_order_of_frames_does_not_matter(kernelgpa, texts, liver, tmp_path):
     (tmp_path / "in.jsonl").write_text("".join(texts[t] for t in (0, 2, 1, 3, 5, 4, 6, 7, 8)))
-    assert kernelgpa("stream", "in.jsonl", "--window", 6, "-o", "out")[2] == ""
+    assert kernelgpa("stream", *FIXED, "in.jsonl", "--window", 6, "-o", "out")[2] == ""
     assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[3:9]))
 
 
 def test_frames_need_no_name_and_no_time(kernelgpa, texts, tmp_path):
     plain = [{key: json.loads(text)[key] for key in ("ids", "points")} for text in texts[:4]]
     (tmp_path / "in.jsonl").write_text("\n".join(json.dumps(one) for one in plain))
-    updates = lines_in(kernelgpa("stream", "in.jsonl")[1])
+    updates = lines_in(kernelgpa("stream", *FIXED, "in.jsonl")[1])
     assert [(line["frame"], line["time"]) for line in updates] == [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
 
 
@@ -194,7 +196,7 @@ def test_the_state_is_bounded_by_the_window(kernelgpa, texts, tmp_path):
     ],
 )
 def test_errors_of_the_command_are_one_line_and_exit_2(kernelgpa, frames, arguments, message):
-    code, printed, errors = kernelgpa("stream", *arguments)
+    code, printed, errors = kernelgpa("stream", *FIXED, *arguments)
     assert (code, printed) == (2, "")
     assert errors.startswith("kernelgpa: ")
     assert message in errors
@@ -236,7 +238,7 @@ ODD = [None, True, -1, 1.5, float("nan"), "abc", [], [1], [["a", 2]], {}, {"a": 
 def test_a_checkpoint_that_was_changed_is_refused_or_resumed(kernelgpa, texts, tmp_path, part):
     (tmp_path / "frames.jsonl").write_text("".join(texts[:4]))
     options = ["-o", "out", "--checkpoint", "state.npz", "--every", 2, "--map"]
-    assert kernelgpa("stream", "frames.jsonl", *options)[0] == 0
+    assert kernelgpa("stream", *FIXED, "frames.jsonl", *options)[0] == 0
     arrays = read_arrays((tmp_path / "state.npz").read_bytes(), "state")
     header = json.loads(str(arrays["header"]))
     saved = header["about"][part]
@@ -251,7 +253,7 @@ def test_a_checkpoint_that_was_changed_is_refused_or_resumed(kernelgpa, texts, t
         about = {**header["about"], part: odd}
         state = pack_arrays({**arrays, "header": np.array(json.dumps({**header, "about": about}))})
         (tmp_path / "state.npz").write_bytes(state)
-        code, _, errors = kernelgpa("stream", "frames.jsonl", *options)
+        code, _, errors = kernelgpa("stream", *FIXED, "frames.jsonl", *options)
         assert code == 0 or (code == 2 and errors.count("\n") == 1 and errors.startswith("kernelgpa: ")), (odd, errors)
         codes.add(code)
     assert 2 in codes

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from conftest import scene
+from fixed_settings import fixed_kernel, fixed_stream
 from kernelgpa import (
     DegenerateCloud,
     InvalidObservations,
@@ -54,7 +55,7 @@ def failing(fails):
         def _family(self):
             return FailingFamily(super()._family(), fails)
 
-    return FailingGPA()
+    return fixed_kernel(kind=FailingGPA)
 
 
 def test_a_cloud_that_cannot_be_reduced_leaves_the_others_unaffected():
@@ -64,17 +65,17 @@ def test_a_cloud_that_cannot_be_reduced_leaves_the_others_unaffected():
         if stage == "prepare" and cloud.name == 1:
             raise NumericalFailure("its kernel matrix is singular")
 
-    stream, clouds = StreamingGPA(failing(fails), automatic=True), {}
+    stream, clouds = fixed_stream(failing(fails), automatic=True), {}
     for cloud in points:
         clouds[add(stream, cloud)] = cloud
     assert stream.waiting_ == [1]
     assert "cloud 1 cannot be reduced: its kernel matrix is singular" in {one.found for one in stream.diagnose()}
-    assert_equals_batch(stream, KernelGPA(), clouds)
+    assert_equals_batch(stream, fixed_kernel(), clouds)
 
 
 def test_a_cloud_older_than_a_full_window_is_refused():
     points, _ = scene(n=4, m=20, hidden=0.0)
-    stream = StreamingGPA(window=3)
+    stream = fixed_stream(window=3)
     for cloud, time in zip(points, (5.0, 6.0, 7.0), strict=False):
         add(stream, cloud, time=time)
     with pytest.raises(InvalidObservations, match="before the window, which is full and begins at 5"):
@@ -83,7 +84,7 @@ def test_a_cloud_older_than_a_full_window_is_refused():
 
 
 def test_a_cloud_that_is_refused_changes_nothing():
-    stream, rng = StreamingGPA(), np.random.default_rng(0)
+    stream, rng = fixed_stream(), np.random.default_rng(0)
     good = rng.standard_normal((8, 3))
     key = stream.add(good, range(8))
     with pytest.raises(InvalidObservations, match="given more than once"):
@@ -110,13 +111,13 @@ def test_a_cloud_that_is_refused_changes_nothing():
     with pytest.raises(NotFitted):
         _ = stream.map_
     with pytest.raises(NotFitted, match="no cloud was added"):
-        StreamingGPA().update()
+        fixed_stream().update()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"estimator": KernelGPA(), "bandwidth": 1.0}, "an estimator and bandwidth are given"),
+        ({"estimator": fixed_kernel(), "bandwidth": 1.0}, "an estimator and bandwidth are given"),
         ({"estimator": "kernel"}, "expected KernelGPA"),
         ({"window": 1}, "window is 1"),
         ({"smoothing": -1.0}, "smoothing"),
@@ -140,7 +141,7 @@ class LimitedStream(StreamingGPA):
 @pytest.mark.parametrize("window", [None, 3])
 def test_a_cloud_without_memory_for_it_changes_nothing(window):
     points = scene(n=5, m=40, hidden=0.2, bend=0.05, noise=0.01)[0]
-    stream = LimitedStream(window=window)
+    stream = LimitedStream(fixed_kernel(), window=window)
     for cloud in points[:3]:
         add(stream, cloud)
     stream.update()
@@ -160,7 +161,7 @@ def test_a_cloud_without_memory_for_it_changes_nothing(window):
     stream.available = 10**9
     stream.update()
     assert stream.keys_[-1] == key
-    assert_equals_batch(stream, KernelGPA(), points)
+    assert_equals_batch(stream, fixed_kernel(), points)
 
 
 def test_only_shared_landmarks_take_memory():
@@ -188,7 +189,7 @@ def test_an_update_that_is_cut_short_can_be_repeated(problem, calls):
         if remaining <= 0:
             raise problem
 
-    stream = StreamingGPA(failing(fails))
+    stream = fixed_stream(failing(fails))
     for cloud in points[:3]:
         add(stream, cloud)
     stream.update()
@@ -201,4 +202,4 @@ def test_an_update_that_is_cut_short_can_be_repeated(problem, calls):
     remaining = float("inf")
     assert_allclose(stream.map_, before, rtol=0, atol=0)
     stream.update()
-    assert_equals_batch(stream, KernelGPA(), points)
+    assert_equals_batch(stream, fixed_kernel(), points)

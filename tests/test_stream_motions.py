@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from conftest import random_rotation, scene
-from kernelgpa import InvalidObservations, Measured, StreamingGPA
+from fixed_settings import fixed_stream
+from kernelgpa import InvalidObservations, Measured
 from moving_liver import moving_liver, odometry
 from stream_and_batch import add
 
@@ -33,7 +34,7 @@ def liver():
 
 
 def registered(liver, motion=None):
-    stream, rng = StreamingGPA(smoothing=0.1), np.random.default_rng(0)
+    stream, rng = fixed_stream(smoothing=0.1), np.random.default_rng(0)
     for t, cloud in enumerate(liver.points):
         add(stream, cloud, measured=() if motion is None or t == 0 else motion(t, rng))
     stream.update()
@@ -86,7 +87,7 @@ def test_wrong_odometry_is_reported_and_rejected(liver, accuracy):
     ],
 )
 def test_invalid_motions_are_refused(motion, message):
-    stream = StreamingGPA()
+    stream = fixed_stream()
     with pytest.raises(InvalidObservations, match=message):
         add(stream, scene(n=2, m=10, hidden=0.0)[0][0], measured=motion)
     assert stream.keys_ == ()

@@ -15,7 +15,17 @@ from kernelgpa import StreamingGPA
 from kernelgpa.errors import FormatError
 from kernelgpa.streaming.checkpoint import read as read_checkpoint
 from kernelgpa.streaming.frames.input_lines import InputPosition, read_lines
-from stream_runs import CLOUDS, PROGRAM, TIMEOUT, assert_same_folder, assert_same_shape, batch_map, lines_in, map_in
+from stream_runs import (
+    CLOUDS,
+    FIXED,
+    PROGRAM,
+    TIMEOUT,
+    assert_same_folder,
+    assert_same_shape,
+    batch_map,
+    lines_in,
+    map_in,
+)
 
 OPTIONS = [
     "-o",
@@ -55,7 +65,7 @@ def uninterrupted(texts, tmp_path_factory):
     (folder / "frames.jsonl").write_text("".join(texts))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert run(patch, "stream", "frames.jsonl", *OPTIONS) == 0
+        assert run(patch, "stream", *FIXED, "frames.jsonl", *OPTIONS) == 0
     return folder / "out"
 
 
@@ -125,7 +135,7 @@ def test_a_signal_leaves_a_checkpoint_and_a_map(texts, frames, liver, started, u
     for _ in range(2):  # the end is found again by a run that is resumed after it
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(tmp_path)
-            assert run(patch, "stream", "frames.jsonl", "--follow", *OPTIONS) == 0
+            assert run(patch, "stream", *FIXED, "frames.jsonl", "--follow", *OPTIONS) == 0
         assert_same_folder(tmp_path / "out", uninterrupted)
 
 
@@ -169,10 +179,10 @@ def test_a_growing_file_is_followed_and_partial_lines_are_waited_for(texts, fram
 
 def test_a_last_line_that_was_cut_off_is_read_again(kernelgpa, texts, frames, liver, tmp_path):
     frames.write_text("".join(texts[:5])[:-40])
-    errors = kernelgpa("stream", "frames.jsonl", "-o", "out", "--checkpoint", "state.npz")[2]
+    errors = kernelgpa("stream", *FIXED, "frames.jsonl", "-o", "out", "--checkpoint", "state.npz")[2]
     assert errors.startswith("frames.jsonl, line 5: the line is not JSON")
     frames.write_text("".join(texts))
-    code, printed, errors = kernelgpa("stream", "frames.jsonl", "-o", "out", "--checkpoint", "state.npz")
+    code, printed, errors = kernelgpa("stream", *FIXED, "frames.jsonl", "-o", "out", "--checkpoint", "state.npz")
     assert (code, errors) == (0, "")
     assert [line["frame"] for line in lines_in(printed)] == list(range(4, CLOUDS))
     assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points))

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from conftest import random_rotation, scene
+from fixed_settings import fixed_kernel, fixed_stream, fixed_tps
 from kernelgpa import (
-    TPSGPA,
     AffineGPA,
     InvalidObservations,
-    KernelGPA,
     Measured,
     NotFitted,
     RigidGPA,
@@ -31,12 +30,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")
 
 
 MODELS = {
-    "kernel, paper": lambda: KernelGPA(modes="program", smoothing=0.05),
-    "kernel, auto": lambda: KernelGPA(smoothing=0.05),
-    "kernel, 5 modes": lambda: KernelGPA(modes=5, smoothing=0.05),
-    "thin-plate": lambda: TPSGPA(control_points=3, modes="program"),
+    "kernel, paper": lambda: fixed_kernel(modes="program", smoothing=0.05),
+    "kernel, auto": lambda: fixed_kernel(smoothing=0.05),
+    "kernel, 5 modes": lambda: fixed_kernel(modes=5, smoothing=0.05),
+    "thin-plate": lambda: fixed_tps(control_points=3, modes="program"),
     "affine": lambda: AffineGPA(modes="program", scale_method="closed-form"),
-    "inducing": lambda: KernelGPA(modes="program", inducing=12),
+    "inducing": lambda: fixed_kernel(modes="program", inducing=12),
 }
 
 
@@ -46,7 +45,7 @@ MODELS = {
 def test_the_map_is_that_of_a_batch_fit_after_any_additions_and_drops(name, data):
     seed = data.draw(st.integers(0, 100))
     points, _ = scene(n=9, m=36, hidden=0.35, noise=0.02, bend=0.1, seed=seed)
-    stream, clouds, inside = StreamingGPA(MODELS[name]()), {}, {}
+    stream, clouds, inside = fixed_stream(MODELS[name]()), {}, {}
     for t in range(4):
         inside[t] = add(stream, points[t])
         clouds[inside[t]] = points[t]
@@ -65,11 +64,11 @@ def test_the_map_is_that_of_a_batch_fit_after_any_additions_and_drops(name, data
 
 
 @pytest.mark.parametrize(
-    "model", [KernelGPA(robust="huber"), RigidGPA(), KernelGPA(modes="program", scale_method="pairwise")]
+    "model", [fixed_kernel(robust="huber"), RigidGPA(), fixed_kernel(modes="program", scale_method="pairwise")]
 )
 def test_estimators_that_do_not_solve_from_the_sum_are_fitted_anew(model):
     points, _ = scene(n=5, m=30, hidden=0.2, noise=0.01)
-    stream = StreamingGPA(model)
+    stream = fixed_stream(model)
     clouds = {add(stream, cloud): cloud for cloud in points}
     stream.update()
     assert not stream.incremental
@@ -82,18 +81,18 @@ def test_a_window_drops_the_oldest_cloud_and_its_landmarks():
     points, _ = scene(n=12, m=40, hidden=0.3, noise=0.01)
     points[:4, 35:] = np.nan  # first seen later
     points[6:, :5] = np.nan  # last seen early
-    stream, clouds = StreamingGPA(window=5, automatic=True), {}
+    stream, clouds = fixed_stream(window=5, automatic=True), {}
     for cloud in points:
         clouds[add(stream, cloud)] = cloud
     assert stream.keys_ == (7, 8, 9, 10, 11)
     assert "L000" not in stream.landmarks_
     assert "L039" in stream.landmarks_
-    assert_equals_batch(stream, KernelGPA(), {key: clouds[key] for key in stream.keys_})
+    assert_equals_batch(stream, fixed_kernel(), {key: clouds[key] for key in stream.keys_})
 
 
 def test_the_oldest_cloud_is_that_of_the_earliest_time():
     points, _ = scene(n=4, m=20, hidden=0.0)
-    stream = StreamingGPA(window=3)
+    stream = fixed_stream(window=3)
     keys = [add(stream, cloud, time=time) for cloud, time in zip(points, (5.0, 1.0, 4.0, 6.0), strict=True)]
     assert stream.keys_ == (keys[2], keys[0], keys[3])
     assert_allclose(stream.times_, [4, 5, 6])
@@ -101,7 +100,7 @@ def test_the_oldest_cloud_is_that_of_the_earliest_time():
 
 def test_many_drops_leave_no_rounding_errors_in_the_sum():
     points, _ = scene(n=3, m=16, hidden=0.0, noise=0.01)
-    stream = StreamingGPA(modes="program", smoothing=1e-3)
+    stream = fixed_stream(modes="program", smoothing=1e-3)
     for cloud in points:
         add(stream, cloud)
     stream.update()
@@ -119,7 +118,7 @@ def test_a_cloud_waits_until_it_shares_enough_landmarks():
     points[3, 2:] = np.nan
     apart = points[3].copy()
     apart[10:] = scene(n=1, m=30, hidden=0.0, seed=3)[0][0][10:]
-    stream = StreamingGPA()
+    stream = fixed_stream()
     for cloud in points[:3]:
         add(stream, cloud)
     own = apart[seen_of(apart)]
@@ -141,7 +140,7 @@ def test_a_cloud_waits_until_it_shares_enough_landmarks():
 def test_a_group_that_is_not_connected_with_the_map_waits():
     points, _ = scene(n=7, m=40, hidden=0.0, noise=0.01)
     points[:3, 20:], points[3:6, :20] = np.nan, np.nan
-    stream, clouds = StreamingGPA(), {}
+    stream, clouds = fixed_stream(), {}
     for cloud in points[:3]:
         clouds[add(stream, cloud)] = cloud
     stream.update()
@@ -154,12 +153,12 @@ def test_a_group_that_is_not_connected_with_the_map_waits():
     clouds[add(stream, points[6])] = points[6]  # observes landmarks of both
     stream.update()
     assert stream.waiting_ == []
-    assert_equals_batch(stream, KernelGPA(), clouds)
+    assert_equals_batch(stream, fixed_kernel(), clouds)
 
 
 def test_without_a_map_disconnected_groups_are_an_error():
     points, _ = scene(n=6, m=40, hidden=0.0, noise=0.01)
-    stream = StreamingGPA()
+    stream = fixed_stream()
     for t, cloud in enumerate(points):
         stream.add(cloud[:20] if t < 3 else cloud[20:], [f"{t // 3}.{j}" for j in range(20)])
     with pytest.raises(WeaklyConnected, match="fall into 2 groups"):
@@ -168,7 +167,7 @@ def test_without_a_map_disconnected_groups_are_an_error():
 
 def test_a_new_map_in_its_own_frame_is_an_event():
     points, _ = scene(n=6, m=40, hidden=0.0, noise=0.01)
-    stream = StreamingGPA(window=3)
+    stream = fixed_stream(window=3)
     for cloud in points[:3]:
         stream.add(cloud[:20], [f"a{j}" for j in range(20)])
     stream.update()
@@ -180,19 +179,19 @@ def test_a_new_map_in_its_own_frame_is_an_event():
 
 def test_a_window_of_two_clouds_is_solved():
     points, _ = scene(n=6, m=30, hidden=0.2, noise=0.01)
-    stream, clouds = StreamingGPA(window=2), {}
+    stream, clouds = fixed_stream(window=2), {}
     for t, cloud in enumerate(points):
         clouds[add(stream, cloud)] = cloud
         if t:
             stream.update()
-            assert_equals_batch(stream, KernelGPA(), {key: clouds[key] for key in stream.keys_})
+            assert_equals_batch(stream, fixed_kernel(), {key: clouds[key] for key in stream.keys_})
 
 
-@pytest.mark.parametrize("model", [KernelGPA(robust="geman-mcclure"), TPSGPA(robust="tukey"), RigidGPA()])
+@pytest.mark.parametrize("model", [fixed_kernel(robust="geman-mcclure"), fixed_tps(robust="tukey"), RigidGPA()])
 def test_warps_of_estimators_that_are_fitted_anew_are_those_of_the_batch_fit(model, tmp_path):
     points, _ = scene(n=6, m=50, hidden=0.1, noise=0.01)
     points[2, :4] += 2.0  # wrong matches
-    stream, clouds = StreamingGPA(model), {}
+    stream, clouds = fixed_stream(model), {}
     for t, cloud in enumerate(points):
         clouds[add(stream, cloud)] = cloud
         if t > 2:
@@ -207,7 +206,7 @@ def test_warps_of_estimators_that_are_fitted_anew_are_those_of_the_batch_fit(mod
 
 def test_a_mirror_image_is_left_out_of_the_map():
     points, _ = scene(n=6, m=30, hidden=0.0, noise=0.005, bend=0.05)
-    stream, clouds = StreamingGPA(automatic=True), {}
+    stream, clouds = fixed_stream(automatic=True), {}
     for cloud in points[:4]:
         clouds[add(stream, cloud)] = cloud
     mirrored = add(stream, points[4] * [1, 1, -1])
@@ -215,11 +214,11 @@ def test_a_mirror_image_is_left_out_of_the_map():
     assert stream.mirrored_ == [mirrored]
     assert "mirror image" in {finding.kind for finding in stream.diagnose()}
     keys = [key for key in stream.keys_ if key != mirrored]
-    gpa = KernelGPA().fit([(clouds[key], [f"L{j:03d}" for j in range(30)]) for key in keys])
+    gpa = fixed_kernel().fit([(clouds[key], [f"L{j:03d}" for j in range(30)]) for key in keys])
     assert rigid_distance(stream.map_, gpa.map_) < 1e-8
     stream.drop(mirrored)
     # and one among the first clouds
-    fresh = StreamingGPA()
+    fresh = fixed_stream()
     odd = add(fresh, points[0] * [-1, 1, 1])
     for cloud in points[1:]:
         add(fresh, cloud)
@@ -234,13 +233,13 @@ def test_a_mirror_image_is_left_out_of_the_map():
 def test_the_frame_does_not_jump():
     """The map moves between updates by as much as the batch maps differ after rigid alignment."""
     liver = simulate.liver(clouds=20, landmarks=60, hidden=0.3, noise=1.0, vertices=400)
-    stream, clouds, before = StreamingGPA(window=10), {}, None
+    stream, clouds, before = fixed_stream(window=10), {}, None
     for t, cloud in enumerate(liver.points):
         clouds[add(stream, cloud)] = cloud
         if t < 5:
             continue
         moved = stream.update().moved
-        _, gpa = batch_of(stream, KernelGPA(), clouds)
+        _, gpa = batch_of(stream, fixed_kernel(), clouds)
         after = dict(zip(gpa.observations_.landmarks, gpa.map_, strict=True))
         if before is not None:
             common = sorted(set(before) & set(after))
@@ -257,7 +256,7 @@ def test_closing_a_loop_is_an_event():
     angle = np.linspace(0, 2 * np.pi, 120, endpoint=False)
     ring = np.column_stack([100 * np.cos(angle), 100 * np.sin(angle), 10 * rng.standard_normal(120)])
     ring += 10 * rng.standard_normal(ring.shape)
-    stream, events = StreamingGPA(AffineGPA()), []
+    stream, events = fixed_stream(AffineGPA()), []
     for t in range(30):
         seen = (np.arange(16) + 4 * t) % 120
         points = ring[seen] + 0.8 * rng.standard_normal((16, 3))
@@ -276,7 +275,7 @@ def test_closing_a_loop_is_an_event():
 
 def test_a_frozen_map_does_not_change_and_new_clouds_are_warped_onto_it():
     points, _ = scene(n=7, m=40, hidden=0.2, noise=0.01)
-    stream, clouds = StreamingGPA(), {}
+    stream, clouds = fixed_stream(), {}
     for cloud in points[:5]:
         clouds[add(stream, cloud)] = cloud
     with pytest.raises(NotFitted, match="no map yet"):
@@ -294,7 +293,7 @@ def test_a_frozen_map_does_not_change_and_new_clouds_are_warped_onto_it():
     residual = stream.transform(points[5][known], 5) - target
     assert np.sqrt(np.mean(residual**2)) < 0.1 * np.std(target)
     assert stream.unfreeze().clouds == 7
-    assert_equals_batch(stream, KernelGPA(), clouds)
+    assert_equals_batch(stream, fixed_kernel(), clouds)
 
 
 # -- dropped, mirrored and later clouds --
@@ -303,8 +302,8 @@ def test_a_frozen_map_does_not_change_and_new_clouds_are_warped_onto_it():
 def test_a_drop_that_disconnects_the_clouds_leaves_the_map_with_one_group():
     points, _ = scene(n=7, m=60, hidden=0.0, noise=0.02)
     points[:3, 30:], points[3:6, :30] = np.nan, np.nan  # the last observes landmarks of both
-    for model in (AffineGPA(modes="program"), KernelGPA(modes="program"), KernelGPA()):
-        stream = StreamingGPA(model)
+    for model in (AffineGPA(modes="program"), fixed_kernel(modes="program"), fixed_kernel()):
+        stream = fixed_stream(model)
         keys = [add(stream, cloud) for cloud in points]
         stream.update()
         before = dict(zip(stream.landmarks_, stream.map_, strict=True))
@@ -317,7 +316,7 @@ def test_a_drop_that_disconnects_the_clouds_leaves_the_map_with_one_group():
 
 def test_indices_of_landmarks_that_left_are_used_again():
     points, _ = scene(n=5, m=30, hidden=0.0, noise=0.01)
-    stream = StreamingGPA(window=4)
+    stream = fixed_stream(window=4)
     for t in range(60):
         names = [f"{j}.{(t + j) // 10}" for j in range(30)]  # each is observed by ten clouds
         stream.add(points[t % 5], names)
@@ -329,7 +328,7 @@ def test_indices_of_landmarks_that_left_are_used_again():
 
 def test_the_majority_decides_which_clouds_are_mirror_images():
     points, _ = scene(n=9, m=30, hidden=0.0, noise=0.005, bend=0.05)
-    stream = StreamingGPA(window=6, automatic=True)
+    stream = fixed_stream(window=6, automatic=True)
     for t, cloud in enumerate(points):
         add(stream, cloud * [1, 1, -1] if t < 2 else cloud)
     stream.update()
@@ -339,7 +338,7 @@ def test_the_majority_decides_which_clouds_are_mirror_images():
 
 def test_a_mirror_image_added_while_frozen_is_left_out_too():
     points, _ = scene(n=6, m=30, hidden=0.0, noise=0.005, bend=0.05)
-    stream = StreamingGPA()
+    stream = fixed_stream()
     for cloud in points[:4]:
         add(stream, cloud)
     stream.update()
@@ -352,7 +351,7 @@ def test_a_mirror_image_added_while_frozen_is_left_out_too():
 
 def test_warps_belong_to_the_map_with_which_they_were_solved():
     points, _ = scene(n=5, m=30, hidden=0.3, noise=0.01)
-    early, late = StreamingGPA(), StreamingGPA()
+    early, late = fixed_stream(), fixed_stream()
     for stream in (early, late):
         for cloud in points:
             add(stream, cloud)
@@ -366,14 +365,14 @@ def test_warps_belong_to_the_map_with_which_they_were_solved():
 
 def test_2d_streams():
     points, _ = scene(n=5, m=25, d=2, hidden=0.2, noise=0.01)
-    stream = StreamingGPA(automatic=True)
+    stream = fixed_stream(automatic=True)
     clouds = {add(stream, cloud, measured=Measured(np.eye(2), np.zeros(2), 1.0, 90.0)): cloud for cloud in points}
     assert_equals_batch_map(stream, clouds)
 
 
 def test_points_are_warped_into_the_map_and_back():
     points, _ = scene(n=4, m=40, hidden=0.0, noise=0.005, bend=0.05)
-    stream = StreamingGPA(automatic=True)
+    stream = fixed_stream(automatic=True)
     for cloud in points:
         add(stream, cloud)
     warped = stream.transform(points[1], 1)

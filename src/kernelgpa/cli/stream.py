@@ -30,7 +30,7 @@ from ..streaming.frames.pipeline import FramePipeline, UpdateReport
 from . import options
 from .app import app
 from .messages import print_message
-from .settings import estimator_of, modes_of
+from .settings import estimator_of, modes_of, number_or_word
 
 STOPPED = 1  # the exit code of a run that was stopped before the end of its input
 REFRESH_INTERVAL = 1.0  # seconds between two pages of --view, or two lines of progress
@@ -94,7 +94,8 @@ def stream(
     _require_window(window, every)
     _require_distinct(frames, output, checkpoint, view)
     name = None if method is None else method.value
-    typed = {"name": name, "bandwidth": bandwidth, "smoothing": smoothing, "modes": modes_of(modes)}
+    typed: dict[str, Any] = {"name": name, "modes": modes_of(modes)}
+    typed |= {"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)}
     estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
     pipeline = FramePipeline(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
     saved = _resume(pipeline, checkpoint)
@@ -141,7 +142,7 @@ def _resume(pipeline: FramePipeline, checkpoint: Path | None) -> Saved:
     found, about = read_checkpoint(StreamingGPA, checkpoint)
     wanted = pipeline.stream
     for what, old, new in (
-        ("method", repr(found.estimator), repr(wanted.estimator)),
+        ("method", repr(found._given), repr(wanted._given)),
         ("window", found.window, wanted.window),
     ):
         if old != new:

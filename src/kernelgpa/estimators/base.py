@@ -21,6 +21,7 @@ from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, IndexArray, Name
 from ..warps import Family, PreparedCloud, Smoothing, Warp
 from ..warps.inverse import inverse
+from .automatic import AutomaticChoice
 from .backward import BackwardWarps
 from .left_out import FoldSolver
 from .problem import Problem
@@ -65,6 +66,17 @@ class FittedAttributes:
     def smoothing_(self) -> Smoothing:
         """The smoothing of the last fit: one number, or one per cloud."""
         return self._fitted.smoothing
+
+    @property
+    def robust_(self) -> str | None:
+        """The robust loss that was used; None if none was."""
+        loss: str | None = self._fitted.settings.get("robust")
+        return loss
+
+    @property
+    def automatic_(self) -> AutomaticChoice | None:
+        """The settings that the fit chose, and why; None if all were given."""
+        return self._fitted.choice
 
     @property
     def warps_(self) -> list[Warp]:
@@ -194,6 +206,10 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     @abstractmethod
     def _family(self) -> Family:
         """The family of warps, with its settings checked."""
+
+    def _with_provisional_settings(self) -> Self:
+        """The estimator itself, or a copy with provisional numbers for settings that only data can determine."""
+        return self
 
     def _smaller_family(self, family: Family) -> Family | None:
         """The same family with fewer features per cloud, for memory; None if there is none."""

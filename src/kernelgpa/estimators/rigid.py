@@ -17,7 +17,7 @@ from ..observations import Observations
 from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Warp
 from ..warps.affine import affine_warp
-from .backward import BackwardWarps, backward_targets, rigid_backward
+from .backward import BackwardWarps, rigid_backward
 from .base import GPA, PreparedClouds
 from .left_out import Prediction
 from .problem import Problem
@@ -107,6 +107,7 @@ class RigidGPA(GPA):
             WarpStatistics.of_rigid(problem),
             self._family(),
             smoothing=0.0,
+            settings=self.get_params(deep=False),
         )
         warn_if_not_converged(solution.gauge)
         self._store(registration)
@@ -130,14 +131,7 @@ class RigidGPA(GPA):
 
     def _fit_backward(self, registration: Registration) -> BackwardWarps:
         """The inverse motions."""
-        factors, rotations = registration.size_factors, registration.rotations
-        inverted = [
-            affine_warp(target.cloud, R.T / factor, -R.T @ t / factor)
-            for target, factor, R, t in zip(
-                backward_targets(registration), factors, rotations, registration.translations, strict=True
-            )
-        ]
-        return rigid_backward(registration, inverted)
+        return rigid_backward(registration)
 
     def _family(self) -> AffineFamily:
         """The family that rigid motions and similarities belong to."""

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tomli_w
@@ -33,7 +31,7 @@ from ..io.poses import kitti, tum
 from ..observations.arrays import finite_rows
 from .metadata import Metadata
 from .page import render
-from .summary import Assessment, Summary, plain_value, summarise
+from .summary import Assessment, Summary, settings_for_file, summarise
 
 MODEL, PICTURE = "model.npz", "clouds.png"
 RESULT_FILES = {
@@ -132,7 +130,9 @@ def _is_model_file(path: Path) -> bool:
 
 def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict[str, bytes]:
     gpa = assessment.gpa
-    settings = metadata.settings or {"method": {"name": METHODS[type(gpa)], **_given(gpa.get_params(deep=False))}}
+    settings = metadata.settings or {
+        "method": {"name": METHODS[type(gpa)], **settings_for_file(gpa.registration_.settings)}
+    }
     shown = replace(metadata, settings=settings)
     landmarks = _map_file(gpa, metadata)
     files = {
@@ -147,12 +147,6 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
     if gpa.observations_.dimension == 3:
         files["map.ply"] = FORMATS[".ply"].render(_mesh_file(landmarks, metadata))
     return files
-
-
-def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those that are None: TOML has no null, and None is their default."""
-    plain = {name: plain_value(value) for name, value in settings.items()}
-    return {name: value for name, value in plain.items() if value is not None}
 
 
 def _map_file(gpa: GPA, metadata: Metadata) -> LandmarkFile:

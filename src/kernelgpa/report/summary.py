@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..version import __version__
 from .metadata import Metadata
 from .tables import known_medians
 
+NO_LOSS = "none"  # the word for no robust loss in settings files and on the command line
 Scalar = bool | int | float | str | None  # what both JSON and TOML can hold, except that TOML has no null
 
 
@@ -65,6 +66,7 @@ class Summary:
     title: str
     method: str
     settings: dict[str, Scalar | list[float]]
+    automatic: str | None  # which settings the fit chose, and why; None if all were given
     clouds: int
     landmarks: int
     dimension: int
@@ -97,7 +99,8 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         kernelgpa=__version__,
         title=metadata.title,
         method=type(gpa).__name__,
-        settings={name: plain_value(value) for name, value in gpa.get_params(deep=False).items()},
+        settings={name: plain_value(value) for name, value in gpa.registration_.settings.items()},
+        automatic=None if gpa.automatic_ is None else str(gpa.automatic_),
         clouds=len(observations.clouds),
         landmarks=len(names),
         dimension=observations.dimension,
@@ -116,6 +119,14 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         left_out=[str(name) for name in gpa.mirrored_],
         findings=assessment.findings,
     )
+
+
+def settings_for_file(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as a settings file holds them: without those that are None, except that no robust loss has a word."""
+    plain = {name: plain_value(value) for name, value in settings.items()}
+    if "robust" in plain and plain["robust"] is None:
+        plain["robust"] = NO_LOSS
+    return {name: value for name, value in plain.items() if value is not None}
 
 
 def plain_value(value: Any) -> Scalar | list[float]:

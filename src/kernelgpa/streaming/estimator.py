@@ -35,8 +35,19 @@ from .memory import MemoryLimits, require_memory
 from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions, validated
 from .results import StreamResults, Update
 from .running_sum import CloudKey, RunningSum
-from .solving import disconnected_from, family_of, initial_rotations, refit, reset_if_interrupted, solve_sum
+from .solving import (
+    disconnected_from,
+    family_of,
+    initial_rotations,
+    refit,
+    reset_if_interrupted,
+    solve_sum,
+    with_settings_chosen,
+)
 from .stream_map import MotionHistory, StreamMap, align
+
+FIRST_CHOICE = 2  # clouds from which automatic settings are chosen
+CHOICE_FACTOR = 4  # times as many clouds, after which they are chosen again
 
 
 class StreamingGPA(StreamResults):
@@ -51,7 +62,9 @@ class StreamingGPA(StreamResults):
     automatic : bool, default=False
         Whether every ``add`` and ``drop`` calls ``update``, once the map can be solved.
     **settings
-        Settings of :class:`KernelGPA`, if no estimator is given.
+        Settings of :class:`KernelGPA`, if no estimator is given.  Automatic ones are chosen from the first clouds, and
+        again whenever four times as many were added; ``estimator`` holds the values in use.  An automatic robust loss
+        is none in a stream.
 
     Attributes
     ----------
@@ -116,8 +129,10 @@ class StreamingGPA(StreamResults):
         if window is not None and (not isinstance(window, Integral) or window < 2):
             raise InvalidSetting(f"window is {window!r}; expected None for all clouds, or 2 or more")
         super().__init__()
-        self.estimator = KernelGPA(**settings) if estimator is None else clone(estimator)
-        self.estimator._check_settings()
+        self._given = KernelGPA(**settings) if estimator is None else clone(estimator)
+        self._given._check_settings()
+        self.estimator = self._given._with_provisional_settings()
+        self._choice_due = FIRST_CHOICE  # clouds added until automatic settings are chosen
         common_smoothing(family_of(self.estimator).smoothing)  # or an error: the number of clouds is not known
         self.window, self.automatic = None if window is None else int(window), bool(automatic)
         self._weight_ranges: dict[Name, tuple[float, float]] = {}  # least and largest weight of each cloud
@@ -305,6 +320,7 @@ class StreamingGPA(StreamResults):
                     "least 2 are needed"
                 )
             try:
+                self._choose_settings(running)
                 rotations = self._initial_rotations(running)
                 if len(running.participating) < 2:
                     raise InvalidObservations("only one cloud is not a mirror image of the others; add more clouds")
@@ -315,6 +331,18 @@ class StreamingGPA(StreamResults):
                 if self._map is None:
                     raise
                 self._disconnected |= disconnected_from(self._map, running)
+
+    def _choose_settings(self, running: RunningSum) -> None:
+        """Choose automatic settings from the clouds so far, at first and whenever four times as many were added."""
+        if self._given is self.estimator or self._next_key < self._choice_due:
+            return
+        chosen = with_settings_chosen(self._given, running)
+        self._choice_due = CHOICE_FACTOR * self._next_key
+        if chosen.get_params() != self.estimator.get_params():
+            self.estimator = chosen
+            running.family = family_of(chosen)
+            running.reset()
+            running.update_participation(self._disconnected)
 
     def _initial_rotations(self, running: RunningSum) -> Array:  # (n, d, d)
         """Rotations from the last map, or from an affine estimate that also finds mirror images."""

@@ -92,7 +92,7 @@ def tune(
     points : array_like of shape (n, m, d), list of (points, ids), or Observations
         The clouds, as for ``fit``.
     estimator : estimator, optional
-        The estimator whose settings are tuned; by default ``KernelGPA()``.
+        The estimator whose settings are tuned; by default ``KernelGPA(robust=None)``.
     grid : dict or list of (estimator, dict), optional
         The values to try for each setting of ``estimator``, or pairs that search several families of warps.  By default
         those entries of ``DEFAULT_GRID`` that are settings of the estimator.
@@ -154,7 +154,7 @@ def search_settings(
         if number:
             base, settings = tried[_best(trials, rounding)]
             same_base = [one.settings for one in tried if one.base is base]
-            candidates = [Candidate(base, finer) for finer in refinements(base, settings, same_base)]
+            candidates = [Candidate(base, finer) for finer in refinements(settings, same_base)]
         total = len(trials) + len(candidates)
         running = run_trials(candidates, scoring, n_jobs)
         for candidate, trial in with_progress(running, f"settings, round {number}", len(candidates)):
