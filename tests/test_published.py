@@ -11,7 +11,7 @@ from scipy.io import savemat
 from conftest import scene
 from kernelgpa import FormatError, io
 from kernelgpa.experiments import published
-from kernelgpa.experiments.data_folder import PUBLISHED, DataSet, read_data_folder
+from kernelgpa.experiments.published.data_folder import PUBLISHED, DataSet, read_data_folder
 from kernelgpa.experiments.scoring import FULL_TUNING
 from shared_data import SHARED
 
