@@ -180,7 +180,7 @@ def _registered(scene: simulate.Scans, scores: Mapping[str, Scores]) -> Figure:
     own = scene.seen_in == scene.seen_in.min()
     values = {method: scores[method].consistency for method in ALL_METHODS}
     return panel_per_method(
-        scene.template[~own][:, :2], values, "Landmarks seen in more clouds", "disagreement (mm)", 8
+        scene.template[~own][:, :2], values, "Landmarks seen in more clouds", "disagreement (mm)", 12
     )
 
 

@@ -70,7 +70,7 @@ def surface_per_method(
     label: str,
 ) -> Figure:
     """Draw the values of each method on the upper side of a surface, seen along z, on one colour scale."""
-    figure, panels = _grid_of_panels(len(values))
+    figure, panels = _grid_of_panels(len(values), height=5.0)
     upper = colour_limit(np.concatenate(list(values.values())))
     a, b, c = (vertices[faces[:, i], :2] for i in range(3))
     seen = (b - a)[:, 0] * (c - a)[:, 1] > (b - a)[:, 1] * (c - a)[:, 0]  # counter-clockwise from above
@@ -84,9 +84,9 @@ def surface_per_method(
     return figure
 
 
-def _grid_of_panels(count: int) -> tuple[Figure, list[Axes]]:
+def _grid_of_panels(count: int, height: float = 6.5) -> tuple[Figure, list[Axes]]:
     """Return a figure with so many panels in two rows."""
-    figure = Figure(figsize=(13, 6.5), layout="constrained")
+    figure = Figure(figsize=(13, height), layout="constrained")
     panels = list(figure.subplots(2, (count + 1) // 2).ravel())
     for unused in panels[count:]:
         unused.set_axis_off()

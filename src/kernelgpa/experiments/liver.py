@@ -56,7 +56,7 @@ FULL = Plan(60, MEASUREMENTS, HARDER, PAPER_SETTINGS, tuning=scoring.FULL_TUNING
 QUICK = Plan(15, MEASUREMENTS, HARDER, PAPER_SETTINGS, tuning=scoring.QUICK_TUNING)
 
 EXACT_TEST = "exact test points"
-ENLARGEMENT = 10  # of the deviations in the figure
+ENLARGEMENT = 20  # of the deviations in the figure
 REGION_RADIUS = 35.0  # mm, of the region that is hidden in all clouds
 SHOWN_POSES = 12  # in the figure of the set-up
 PYRAMID = 35.0  # mm, height of the drawn sensors
@@ -81,7 +81,7 @@ def run(plan: Plan, seed: int) -> Outcome:
         {
             "set-up": CaptionedFigure(
                 _set_up(first.scene),
-                "The landmarks, every fifth sensor, and in red the landmarks of the hidden region.",
+                "The landmarks, some of the sensors, and in red the landmarks of the hidden region.",
             ),
             "surface": CaptionedFigure(
                 _surface(first), "Disagreement on the surface, seen from above, without noise and with all landmarks."
@@ -213,7 +213,7 @@ def _set_up(scene: simulate.Simulation) -> Figure:
             axes.plot(*ends.T, "-", color="tab:blue", linewidth=1)
     closed = np.vstack([scene.translations, scene.translations[:1]])
     axes.plot(*closed.T, "-", color="0.6", linewidth=0.7)
-    axes.set(xlabel="x (mm)", ylabel="y (mm)", zlabel="z (mm)", aspect="equal")
+    axes.set(xlabel="x (mm)", ylabel="y (mm)", zlabel="z (mm)", zticks=[-50, 0, 50], aspect="equal")
     axes.view_init(elev=35, azim=-60)
     return figure
 
