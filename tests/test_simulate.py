@@ -13,8 +13,9 @@ from scipy.spatial.transform import Rotation
 
 from kernelgpa import InvalidSetting, KernelGPA, io, metrics, simulate
 from kernelgpa.simulate.ct import SEEN_IN
-from kernelgpa.simulate.displacements import smooth_field
+from kernelgpa.simulate.displacements import random_stretch, smooth_field
 from kernelgpa.simulate.face import EXPRESSIONS, MOUTH, face_side
+from kernelgpa.simulate.liver import _bend_as_rigidly_as_possible, _handles
 from kernelgpa.simulate.sheet import roll
 from shared_data import SHARED
 
@@ -146,6 +147,14 @@ def test_surfaces_are_closed_and_oriented_outwards(name):
         ("liver", {"clouds": 1}, "at least 2 clouds"),
         ("liver", {"deformation": "melt"}, "expected one of smooth, arap"),
         ("liver", {"mesh": 3}, "not a pair"),
+        ("liver", {"stretch": 0.5}, "stretch is 0.5; expected from 0 to 0.2"),
+        ("liver", {"bump_width": 0.0}, "bump_width is 0.0; expected a share of the body's length, from 0.05 to 1"),
+        ("liver", {"handle_radius": -1.0}, "handle_radius is -1.0"),
+        ("face", {"strength": [1.0, 2.0]}, "strength has 2 values; expected one, or one for each of 5 clouds"),
+        ("face", {"bend": [1, 1, 1, 1, -1]}, "bend is -1"),
+        ("face", {"stretch": 0.3}, "stretch is 0.3"),
+        ("ct", {"bump_width": 2.0}, "bump_width is 2.0"),
+        ("ct", {"wrong": 0.1, "wrong_within": -1.0}, "within is -1.0"),
         ("face", {"expressions": ["smile", "frown"]}, "expression 'frown' is unknown"),
         ("face", {"expressions": ["smile"]}, "at least 2 clouds"),
         ("face", {"landmarks": 5000}, "5000 landmarks on .* of the face side"),
@@ -181,6 +190,57 @@ def test_invalid_settings_are_refused(make, settings, expected):
 def test_the_poses_take_an_undeformed_liver_back_to_its_template():
     scene = SMALL["liver"](bend=0.0)
     assert_allclose(in_world_frame(scene) - scene.vertices, 0, atol=1e4 * EPS)
+
+
+def test_a_stretch_alone_is_undone_by_affine_maps():
+    scene = SMALL["liver"](bend=0.0, stretch=0.05, noise=0.0)
+    homogeneous = np.column_stack([scene.vertices, np.ones(len(scene.vertices))])
+    for body in scene.surfaces:
+        left = body - homogeneous @ np.linalg.lstsq(homogeneous, body, rcond=None)[0]
+        assert np.abs(left).max() < 1e4 * EPS * np.abs(body).max()
+    assert metrics.consistency(in_world_frame(scene)).max() > 1  # mm: the bodies do differ
+
+
+def test_the_stretch_is_symmetric_and_has_the_requested_size():
+    matrices = np.stack([random_stretch(0.1, np.random.default_rng(seed)) for seed in range(500)])
+    assert_array_equal(matrices, matrices.transpose(0, 2, 1))
+    deviations = matrices - np.eye(3)
+    # the standard error of a standard deviation from 500 draws is 1 / sqrt(1000) of it; four of these
+    assert_allclose(deviations.std(axis=0), 0.1, rtol=4 / np.sqrt(1000))
+
+
+@pytest.mark.parametrize("radius", [0.0, 15.0])
+def test_handles_are_separate_and_move_as_one(radius):
+    igl = pytest.importorskip("igl")
+    assert igl
+    vertices, corners = simulate.liver_mesh(1002)
+    regions = _handles(vertices, radius, np.random.default_rng(3))
+    assert len(regions) == 6
+    assert len(np.unique(np.concatenate(regions))) == sum(map(len, regions))
+    bent = _bend_as_rigidly_as_possible(vertices, corners, 8.0, np.random.default_rng(3), radius) - vertices
+    for region in regions:
+        assert_allclose(np.linalg.norm(bent[region], axis=1), 8.0, rtol=1e-9)
+        assert_allclose(bent[region], np.broadcast_to(bent[region[0]], (len(region), 3)), atol=1e-9)
+
+
+def test_pulled_regions_make_no_spikes():
+    """Around a single pulled vertex the surface stretches by more than around a pulled region."""
+    pytest.importorskip("igl")
+    vertices, corners = simulate.liver_mesh(1002)
+    edges = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]])
+
+    def largest_stretch(radius):
+        bent = _bend_as_rigidly_as_possible(vertices, corners, 8.0, np.random.default_rng(0), radius)
+        lengths = [np.linalg.norm(body[edges[:, 0]] - body[edges[:, 1]], axis=1) for body in (vertices, bent)]
+        return np.max(lengths[1] / lengths[0])
+
+    assert largest_stretch(15.0) < largest_stretch(0.0)
+
+
+def test_regions_without_room_are_refused():
+    pytest.importorskip("igl")
+    with pytest.raises(InvalidSetting, match="handle_radius is 60 mm, which leaves no room for 6 separate regions"):
+        simulate.liver(clouds=2, deformation="arap", handle_radius=60.0)
 
 
 @pytest.fixture
@@ -296,6 +356,20 @@ def test_the_left_and_the_right_lip_are_mirror_images(faces):
     )
 
 
+def test_strength_bend_and_stretch_belong_to_one_cloud_each():
+    plain = SMALL["face"](noise=0.0)
+    rest = SMALL["face"](noise=0.0, strength=0.0)
+    changed = SMALL["face"](noise=0.0, strength=[2, 1, 1, 1, 1], bend=[0, 3, 0, 0, 0], stretch=[0, 0, 0.05, 0, 0])
+    before, after, template = in_world_frame(plain), in_world_frame(changed), in_world_frame(rest)
+    moved = np.abs(after - before).max(axis=(1, 2))
+    rounding = 1e3 * EPS * np.abs(before).max()
+    assert (moved[:3] > 0.1).all()
+    assert (moved[3:] <= rounding).all()
+    assert_allclose(after[0] - template[0], 2 * (before[0] - template[0]), atol=1e-9)
+    assert np.sqrt(np.mean(np.sum((after[1] - before[1]) ** 2, axis=1))) == pytest.approx(3.0)
+    assert_allclose(template, np.broadcast_to(plain.vertices, template.shape), atol=rounding)
+
+
 def test_expressions_can_be_chosen_and_repeated():
     scene = SMALL["face"](expressions=["smile", "smile", "mouth open"], noise=0.0)
     assert scene.expressions == ("smile", "smile", "mouth open")
@@ -364,6 +438,22 @@ def test_mismatches_are_marked(scans):
     assert_array_equal(differs, scene.wrong)
     assert scene.wrong.sum() / seen.sum() == pytest.approx(0.2, abs=0.001)
     assert not scans.wrong.any()
+
+
+def test_near_mismatches_lie_within_the_distance(scans):
+    points, wrong = simulate.exchanged(scans.points, 0.2, seed=1, within=40.0)
+    moved = np.linalg.norm(points - scans.points, axis=2)
+    assert 0 < moved[wrong].max() <= 40.0
+    assert np.nanmax(np.where(wrong, np.nan, moved)) == 0
+    seen = np.isfinite(scans.points).all(axis=2)
+    assert wrong.sum() / seen.sum() == pytest.approx(0.2, abs=0.005)
+    assert_array_equal(np.sort(points[:, :, 0], axis=1), np.sort(scans.points[:, :, 0], axis=1))  # exchanged, not lost
+
+
+def test_observations_without_a_neighbour_are_not_exchanged(scans):
+    points, wrong = simulate.exchanged(scans.points, 0.2, seed=1, within=1e-3)
+    assert not wrong.any()
+    assert_array_equal(points, scans.points)
 
 
 # -- sheet --
