@@ -78,21 +78,7 @@ def run(plan: Plan, seed: int) -> Outcome:
         _about(plan, seed),
         tables,
         [*_claims(table), *(claim for one in tables for claim in scoring.own_claims(one))],
-        {
-            "set-up": CaptionedFigure(
-                _set_up(first.scene),
-                "The landmarks, some of the sensors, and in red the landmarks of the hidden region.",
-            ),
-            "surface": CaptionedFigure(
-                _surface(first), "Disagreement on the surface, seen from above, without noise and with all landmarks."
-            ),
-            "trajectories": CaptionedFigure(
-                _trajectories(last.models, last.scene),
-                f"Sensor positions seen along z ({name}), with deviations enlarged {ENLARGEMENT} times; and the "
-                "distance of each estimated position from the true one.",
-            ),
-            "extrapolation": extrapolation_figure,
-        },
+        _figures(first, last, name) | {"extrapolation": extrapolation_figure},
         [
             scoring.describe_tuned(one.models["tuned"], f"{prefix}{label}")
             for prefix, fits in (("", calibrated), ("harder, ", harder))
@@ -190,6 +176,22 @@ def _claims(table: Table) -> list[Claim]:
 
 
 # -- figures --
+
+
+def _figures(exact: Fitted, last: Fitted, name: str) -> dict[str, CaptionedFigure]:
+    return {
+        "set-up": CaptionedFigure(
+            _set_up(exact.scene), "The landmarks, some of the sensors, and in red the landmarks of the hidden region."
+        ),
+        "surface": CaptionedFigure(
+            _surface(exact), "Disagreement on the surface, seen from above, without noise and with all landmarks."
+        ),
+        "trajectories": CaptionedFigure(
+            _trajectories(last.models, last.scene),
+            f"Sensor positions seen along z ({name}), with deviations enlarged {ENLARGEMENT} times; and the "
+            "distance of each estimated position from the true one.",
+        ),
+    }
 
 
 def _surface(one: Fitted) -> Figure:

@@ -85,12 +85,13 @@ QUICK_TUNING = TuningPlan(
 def fit_methods(points: Array, settings: Settings, tuning: TuningPlan) -> dict[str, GPA]:  # (n, m, d)
     """Return all seven methods, fitted."""
     with without_warnings():
-        models = {name: model.fit(points) for name, model in _with_given_settings(settings).items()}
+        models = {name: model.fit(points) for name, model in with_given_settings(settings).items()}
         models["tuned"] = fit_tuned(points, tuning)
     return models
 
 
-def _with_given_settings(settings: Settings) -> dict[str, GPA]:
+def with_given_settings(settings: Settings) -> dict[str, GPA]:
+    """Return the methods of the paper and the default, with the settings of the paper, not fitted."""
     bandwidth, smoothing = settings.bandwidth, settings.smoothing
     return {
         "rigid": RigidGPA(),
