@@ -274,6 +274,7 @@ def test_the_order_of_the_paper_is_compared_with_ours():
     assert claims(**{"kernel (program)": 2.1}) == [True, False]
     assert claims(rigid=4.3) == [True, True]
     assert claims(rigid=4.5) == [False, True]  # more than 10 % from the paper
+    assert paper_claims(Table("liver", "disagreement", "mm", ALL_METHODS), numbers) == []  # a plan without these rows
 
 
 @pytest.mark.parametrize("name", ["face", "ct", pytest.param("liver", marks=pytest.mark.slow)])
