@@ -187,7 +187,7 @@ def test_the_ape_skulls_are_registered_from_their_files(kernelgpa, tmp_path):
     )
     assert "mm" in printed
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert (summary["frame"], summary["unit"], summary["matched_by"]) == ("LPS", "mm", "numbers")
+    assert (summary["frame"], summary["unit"], summary["matched_by"]) == ("LPS", "mm", "number")
 
 
 # -- warp and evaluate --
@@ -357,7 +357,7 @@ def test_info_describes_files(scans):
     assert "all files: 7 clouds, 60 landmarks matched by their labels" in printed
     described = json.loads(scans("info", "scans.csv", "--json")[1])
     assert described["files"][0]["clouds"] == 6
-    assert described["matching"]["matched_by"] == "labels"
+    assert described["matching"]["matched_by"] == "label"
 
 
 def test_wrong_matches_can_be_simulated(kernelgpa):

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from kernelgpa.errors import FormatError
+from kernelgpa.errors import FormatError, InvalidSetting
 from kernelgpa.io import csv_file, fcsv, morphologika, mrk_json, nts, pts, tps
 from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions, numbered_labels
 from shared_data import SHARED
@@ -422,7 +422,9 @@ def test_nts_only_the_code_is_missing():
     assert_array_equal(read(nts, plain).clouds[0].points, [[9999, 9999], [9999, -1]])
     marked = read(nts, plain, missing=9999)
     assert_array_equal(marked.clouds[0].points, [[np.nan, np.nan], [9999, -1]])
-    assert marked.notes == ("points not seen because all coordinates are 9999.0: 1",)
+    assert marked.marked_by_code == 1
+    both = read(nts, "1 1 4 1 -999 DIM=2\n-999 -999 0 0\n", missing=0)  # what is typed counts beside the header
+    assert np.isnan(both.clouds[0].points).all()
 
 
 def test_nts_na_is_missing_as_geomorph_writes_it():
@@ -767,12 +769,28 @@ def test_wide_csv_with_dots_and_underscores():
         assert found.notes == ("column 'sex' ignored",)
 
 
-def test_a_missing_number_is_noted_by_formats_with_their_own_sign():
-    found = read(csv_file, "cloud,landmark,x,y\na,p,-9,-9\na,q,-9,1\n", missing=-9)
-    assert_array_equal(found.clouds[0].points, [[-9, -9], [-9, 1]])
-    assert found.notes == (
-        "points kept although all coordinates are -9.0: 1; in this format empty fields mark unseen points",
-    )
+@every_reader
+def test_a_code_of_missing_points_counts_in_every_format(module):
+    """One number for all axes, or one per axis; a point that has it in some coordinates only was seen."""
+    code, d = np.array([-9.0, -9.0, 7.5]), 3
+    points = np.array([[1.0, 2, 3], [-9, -9, 7.5], [-9, -9, 3], [4, 5, 6]])
+    labels = numbered_labels(4)
+    text = module.render(LandmarkFile((LabelledCloud("skull", points, labels),), module is not tps))
+    found = module.parse(text, "file", ReadOptions("skull", tuple(code)))
+    assert_array_equal(found.clouds[0].points, np.where((points == code).all(axis=1)[:, None], np.nan, points))
+    assert found.marked_by_code == 1
+    text = module.render(LandmarkFile((LabelledCloud("skull", np.where(points == 7.5, -9, points), labels),), True))
+    assert np.isnan(module.parse(text, "file", ReadOptions("skull", -9.0)).clouds[0].points).all(axis=1).sum() == 1
+    with pytest.raises(InvalidSetting, match=f"has 2 numbers, and points have {d} coordinates"):
+        module.parse(text, "file", ReadOptions("skull", (1.0, 2.0)))
+
+
+def test_a_code_is_compared_with_what_the_file_reads():
+    """Not with scaled or converted coordinates."""
+    scaled = read(tps, "LM=2\n-1 -1\n2 3\nSCALE=0.5\n", missing=-1)
+    assert_array_equal(scaled.clouds[0].points, [[np.nan, np.nan], [1, 1.5]])
+    ras = mrk(markups(control("a", (5, 6, 7)), control("b"), coordinateSystem="RAS"))
+    assert_array_equal(np.isnan(read(mrk_json, ras, missing=(5, 6, 7)).clouds[0].points[:, 0]), [True, False])
 
 
 @pytest.mark.parametrize("module", [csv_file, wide_csv], ids=name_of)

@@ -16,14 +16,16 @@ from ..errors import KernelGPAWarning
 from ..io.matching import MatchedClouds
 
 MATCHING_RULES = {
-    "labels": "their labels",
-    "numbers": "the number at the end of their labels",
+    "label": "their labels",
+    "suffix": "what their labels share without the specimen's name",
+    "number": "the number at the end of their labels",
     "order": "their order in the files",
 }
 # settings that are options of the same name on the command line
 OPTIONS = (
     *("bandwidth", "smoothing", "kernel", "control_points", "inducing", "scaling", "modes", "robust"),
-    *("n_jobs", "folds", "missing", "curves"),
+    *("n_jobs", "folds", "missing", "negative_is_missing", "curves", "frames", "markers"),
+    *("match", "label_pattern", "merge", "recursive"),
 )
 # a call such as KernelGPA(modes=5) is Python and stays as it is
 OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=['\"]?([\w.-]*\w)['\"]?")
@@ -63,7 +65,9 @@ def print_matching(matched: MatchedClouds) -> None:
         f"landmarks matched by {rule}"
     )
     for note in matched.notes:
-        print_message(f"note: {note}")
+        print_message(f"note: {with_option_names(note)}")
+    if matched.remedy:
+        print_message(f"note: {with_option_names(matched.remedy)}")
 
 
 def print_json(value: Any) -> None:

@@ -43,6 +43,12 @@ def register(
     missing: options.Missing = None,
     negative_is_missing: options.NegativeIsMissing = False,
     curves: options.Curves = False,
+    frames: options.Frames = None,
+    markers: options.Markers = None,
+    match: options.MatchRule = None,
+    label_pattern: options.LabelPattern = None,
+    merge: options.Merge = None,
+    recursive: options.Recursive = False,
     unit: options.Unit = None,
     title: options.Title = None,
     config: options.Config = None,
@@ -67,7 +73,9 @@ def register(
     """
     typed: dict[str, Any] = {
         **{"files": [str(path) for path in files] if files else None, "missing": missing},
-        **{"negative_is_missing": negative_is_missing or None, "curves": curves or None},
+        **{"negative_is_missing": negative_is_missing or None, "curves": curves or None, "frames": frames},
+        **{"markers": markers or None, "match": match, "label_pattern": label_pattern, "merge": merge},
+        **{"recursive": recursive or None},
         **{"name": None if method is None else method.value, "kernel": kernel, "bandwidth": bandwidth},
         **{"smoothing": smoothing, "control_points": control_points, "inducing": inducing, "scaling": scaling},
         **{"modes": modes_of(modes), "robust": robust, "tune": tune, "folds": folds, "n_jobs": n_jobs},
@@ -92,6 +100,7 @@ def _register(settings: RunSettings, output: Path, warnings: list[str]) -> Summa
     metadata = Metadata(
         title=settings.title or output.resolve().name,
         unit=unit,
+        times=matched.times,
         frame=matched.frame,
         matched_by=matched.rule,
         notes=(*frame_note, *matched.notes, *warnings),

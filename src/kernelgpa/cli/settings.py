@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..io.model_file import METHODS
 from ..io.text import is_unicode, short_repr
 
 LARGEST = 1e300  # of numbers in a settings file
+READ_OPTIONS = tuple(one.name for one in fields(ReadOptions) if one.name != "name")
 CLASSES: dict[str, type[GPA]] = {name: one for one, name in METHODS.items()}
 GRIDS: dict[str, dict[str, list[float]]] = {  # what --tune tries first
     "tps": {"smoothing": [1e-3, 1e-2, 1e-1, 1.0, 10.0]},
@@ -46,9 +47,14 @@ NUMBER = Kind((float, int), "a number")
 INTEGER = Kind(int, "a whole number")
 YES_OR_NO = Kind(bool, "true or false")
 NAMES = Kind(list, "a list of names")
+NUMBERS = Kind((float, int, list, tuple), "a number, or a list of numbers")
 ANYTHING = Kind(object, "another value")  # the estimator checks it
 SECTIONS = {
-    "input": {"files": NAMES, "missing": NUMBER, "negative_is_missing": YES_OR_NO, "curves": YES_OR_NO},
+    "input": {
+        **{"files": NAMES, "missing": NUMBERS, "frames": TEXT, "markers": NAMES},
+        **{"match": TEXT, "label_pattern": TEXT, "metadata": TEXT},
+        **dict.fromkeys(("negative_is_missing", "curves", "merge", "recursive"), YES_OR_NO),
+    },
     "method": {
         **{"name": TEXT, "tune": YES_OR_NO, "folds": INTEGER, "n_jobs": INTEGER},
         **dict.fromkeys(("scaling", "kernel", "bandwidth", "smoothing", "control_points", "inducing"), ANYTHING),
@@ -118,13 +124,25 @@ class RunSettings:
 
 def input_section(files: Sequence[str | Path], read_options: ReadOptions) -> dict[str, Any]:
     """The section [input], with absolute paths so that it can be used in any folder."""
-    section = {
+    given = {name: getattr(read_options, name) for name in READ_OPTIONS}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    return {
         "files": [str(Path(one).resolve()) for one in files],
-        "missing": read_options.missing,
-        "negative_is_missing": read_options.negative_is_missing or None,
-        "curves": read_options.curves or None,
+        **{name: value for name, value in plain.items() if value is not None and value is not False and value != []},
     }
-    return _given(section)
+
+
+def _read_options(section: Mapping[str, Any]) -> ReadOptions:
+    """The section [input] as options of reading."""
+    given = {name: section[name] for name in READ_OPTIONS if name in section}
+    missing = given.get("missing")
+    if isinstance(missing, list | tuple) and not all(NUMBER.allows(one) for one in missing):
+        raise InvalidSetting(f"missing is {short_repr(str(missing))}; expected {NUMBERS.expected}")
+    markers = given.get("markers", ())
+    if not all(isinstance(one, str) for one in markers):
+        raise InvalidSetting(f"markers is {short_repr(str(markers))}; expected a list of patterns")
+    values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
+    return ReadOptions(**values)
 
 
 def run_settings(config: Path | None, options: Mapping[str, Any]) -> RunSettings:
@@ -142,10 +160,13 @@ def run_settings(config: Path | None, options: Mapping[str, Any]) -> RunSettings
         )
     if not all(isinstance(one, str) for one in files):
         raise InvalidSetting(f"[input] files is {short_repr(str(files))}; expected {NAMES.expected}")
-    given = {key: value for key, value in sections["input"].items() if key != "files"}
     output = sections["output"]
     return RunSettings(
-        files, ReadOptions(**given), MethodSettings.of(sections["method"]), output.get("unit"), output.get("title")
+        files,
+        _read_options(sections["input"]),
+        MethodSettings.of(sections["method"]),
+        output.get("unit"),
+        output.get("title"),
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import FormatError
 from .capabilities import Capabilities
 from .csv_table import Row, csv_line, parse_point, parse_weight, point_fields, read_table
-from .landmark_file import AXES, LabelledCloud, LandmarkFile, ReadOptions, ignored_missing, require_unique
+from .landmark_file import AXES, LabelledCloud, LandmarkFile, ReadOptions, require_unique
 from .text import format_number, short_repr
 
 HOLDS = Capabilities("CSV", weights=True)
@@ -35,8 +35,7 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
     is_long = "landmark" in names or {"x", "y"} <= names
     clouds, ignored = (_long_clouds if is_long else _wide_clouds)(header, line, rows, source)
     notes = tuple(f"column {short_repr(name)} ignored" for name in ignored)
-    notes += ignored_missing(clouds, options.missing, "empty fields mark unseen points")
-    return LandmarkFile(tuple(clouds), labelled=True, notes=notes)
+    return LandmarkFile(tuple(clouds), labelled=True, notes=notes).marking(options.missing)
 
 
 # -- long --

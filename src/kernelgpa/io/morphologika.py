@@ -18,7 +18,6 @@ from .landmark_file import (
     LabelledCloud,
     LandmarkFile,
     ReadOptions,
-    mark_unseen,
     numbered_labels,
     numbered_names,
     require_unique,
@@ -46,11 +45,10 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
         raise FormatError(source, sections["dimensions"].line + 1, f"found {d} dimensions", "expected 2 or 3")
     titles, points = _points(lines, _section(lines, sections, "rawpoints"), n, k, d)
     names = _names(lines, sections, titles, n) or numbered_names(options.name, n)
-    points, notes = mark_unseen(points, options.missing)
     ignored = [f"[{name}] ignored" for name, one in sections.items() if name not in USED and one.rows]
     parts = zip(names, points.reshape(n, k, d), strict=True)
     clouds = tuple(LabelledCloud(name, part, numbered_labels(k)) for name, part in parts)
-    return LandmarkFile(clouds, labelled=False, notes=(*notes, *ignored))
+    return LandmarkFile(clouds, labelled=False, notes=tuple(ignored)).marking(options.missing)
 
 
 def _sections(lines: Lines) -> dict[str, _Section]:

@@ -22,6 +22,8 @@ class Metadata:
         Unit and coordinate frame of all points, such as "mm" and "LPS".
     matched_by : str or None
         The rule by which landmarks of different files were matched.
+    times : sequence of float, or None
+        Time of each cloud in seconds, for ``poses.tum``.
     notes : sequence of str
         Anything that a reader of the result should know, one paragraph each.
     faces : ndarray of shape (f, 3), or None
@@ -36,6 +38,7 @@ class Metadata:
     unit: str | None = None
     frame: str | None = None
     matched_by: str | None = None
+    times: Sequence[float] | None = None
     notes: Sequence[str] = ()
     faces: IndexArray | None = None
     tuning: Tuning | None = None

@@ -132,7 +132,7 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
     landmarks = _map_file(gpa, metadata)
     files = {
         "map.csv": FORMATS[".csv"].render(landmarks),
-        "poses.tum": tum(gpa.rotations_, gpa.translations_).encode(),
+        "poses.tum": tum(gpa.rotations_, gpa.translations_, metadata.times).encode(),
         "poses.kitti": kitti(gpa.rotations_, gpa.translations_).encode(),
         MODEL: to_bytes(gpa, metadata.stored()),
         "settings.toml": tomli_w.dumps(settings).encode(),
