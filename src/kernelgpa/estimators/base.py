@@ -164,6 +164,7 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         Parameters
         ----------
         points : array (n, m, d) with NaN for unseen landmarks, list of (points, ids) pairs, or Observations
+            Also a pandas DataFrame or an xarray DataArray, as :meth:`Observations.from_frame` takes them.
         weights : array (m,) or (n, m), optional
             One weight per landmark or per observation; 0 means not seen.  An observation of known standard deviation s
             has the weight 1 / s^2, up to a common factor that ``smoothing`` is relative to.
