@@ -39,7 +39,7 @@ def merge_specimens(
                 "rename the files, such as gor7_landmarks and gor7_patch"
             )
         return list(files), list(stems), []
-    merged = [(_only(kinds) if len(kinds) == 1 else _merged(name, kinds)) for name, kinds in groups.items()]
+    merged = [(_renamed(name, kinds) if len(kinds) == 1 else _merged(name, kinds)) for name, kinds in groups.items()]
     kinds = ", ".join(dict.fromkeys(kind for own in groups.values() for kind in own))
     note = f"{len(files)} files are merged into {len(groups)} specimens by the beginning of their names ({kinds})"
     return merged, list(groups), [note]
@@ -74,8 +74,10 @@ def _labels_differ(files: Sequence[Source]) -> bool:
     return max(counts.values(), default=0) <= 1
 
 
-def _only(kinds: dict[str, Source]) -> Source:
-    return next(iter(kinds.values()))
+def _renamed(name: str, kinds: dict[str, Source]) -> Source:
+    """Return the only file of a specimen, with the name that the specimens have whose files are merged."""
+    ((source, file),) = kinds.values()
+    return source, replace(file, clouds=(replace(file.clouds[0], name=name),))
 
 
 def _merged(name: str, kinds: dict[str, Source]) -> Source:
@@ -99,5 +101,5 @@ def _merged(name: str, kinds: dict[str, Source]) -> Source:
     first = next((file for file in files if file.frame), files[0])
     notes = tuple(dict.fromkeys(note for file in files for note in file.notes))
     unit = next((file.unit for file in files if file.unit), None)
-    source = str(Path(_only(kinds)[0]).parent / name)
+    source = str(Path(next(iter(kinds.values()))[0]).parent / name)
     return source, replace(first, clouds=(cloud,), labelled=True, faces=None, notes=notes, unit=unit)
