@@ -14,6 +14,7 @@ import typer
 
 from ..errors import KernelGPAWarning
 from ..io.matching import MatchedClouds
+from ..report.vocabulary import vocabulary
 
 MATCHING_RULES = {
     "label": "their labels",
@@ -60,14 +61,15 @@ def print_matching(matched: MatchedClouds) -> None:
     n, m, d = matched.points.shape
     seen = np.mean(~np.isnan(matched.points[:, :, 0]))
     rule = MATCHING_RULES[matched.rule]
+    words = vocabulary(matched.kind)
     print_message(
-        f"{n} clouds, {m} landmarks in {d}D, {seen:.0%} of all pairs of a cloud and a landmark seen; "
-        f"landmarks matched by {rule}"
+        words.translate(
+            f"{n} clouds, {m} landmarks in {d}D, {seen:.0%} of all pairs of a cloud and a landmark seen; "
+            f"landmarks matched by {rule}"
+        )
     )
-    for note in matched.notes:
-        print_message(f"note: {with_option_names(note)}")
-    if matched.remedy:
-        print_message(f"note: {with_option_names(matched.remedy)}")
+    for note in (*matched.notes, *([matched.remedy] if matched.remedy else [])):
+        print_message(f"note: {with_option_names(words.translate(note))}")
 
 
 def print_json(value: Any) -> None:

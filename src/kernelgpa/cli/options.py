@@ -107,6 +107,18 @@ Jobs = Annotated[
 ]
 
 # -- output --
+Attributes = Annotated[
+    Path | None,
+    typer.Option("--metadata", metavar="CSV", help="A table with one row per cloud: species, sex, age, ..."),
+]
+Links = Annotated[Path | None, typer.Option(help="Lines to draw between landmarks: two labels or numbers per row.")]
+Procrustes = Annotated[
+    str | None,
+    typer.Option(
+        help="Coordinates of aligned.csv: registered (in the unit of the data), partial (unit centroid size, as "
+        "gpagen) or full (also scaled to the mean shape).  [registered]"
+    ),
+]
 ResultFolder = Annotated[Path, typer.Option("--output", "-o", help="The result folder to write.")]
 Unit = Annotated[str | None, typer.Option(help="Unit of the coordinates, if the files do not contain it.")]
 Title = Annotated[str | None, typer.Option(help="Title of the report.  [name of the result folder]")]

@@ -17,6 +17,7 @@ from ..estimators.base import GPA
 from ..io.landmark_file import ReadOptions
 from ..io.model_file import METHODS
 from ..io.text import is_unicode, short_repr
+from ..trust.procrustes import CONVENTIONS
 
 LARGEST = 1e300  # of numbers in a settings file
 READ_OPTIONS = tuple(one.name for one in fields(ReadOptions) if one.name != "name")
@@ -52,7 +53,7 @@ ANYTHING = Kind(object, "another value")  # the estimator checks it
 SECTIONS = {
     "input": {
         **{"files": NAMES, "missing": NUMBERS, "frames": TEXT, "markers": NAMES},
-        **{"match": TEXT, "label_pattern": TEXT, "metadata": TEXT},
+        **{"match": TEXT, "label_pattern": TEXT, "metadata": TEXT, "links": TEXT},
         **dict.fromkeys(("negative_is_missing", "curves", "merge", "recursive"), YES_OR_NO),
     },
     "method": {
@@ -60,7 +61,7 @@ SECTIONS = {
         **dict.fromkeys(("scaling", "kernel", "bandwidth", "smoothing", "control_points", "inducing"), ANYTHING),
         **dict.fromkeys(("modes", "scale_method", "robust", "method"), ANYTHING),
     },
-    "output": {"unit": TEXT, "title": TEXT},
+    "output": {"unit": TEXT, "title": TEXT, "procrustes": TEXT},
 }
 
 
@@ -111,15 +112,24 @@ class RunSettings:
     method: MethodSettings
     unit: str | None
     title: str | None
+    metadata: str | None = None  # the table of the clouds' attributes
+    links: str | None = None  # the file of links between landmarks
+    procrustes: str = CONVENTIONS[0]
 
     def resolved(self, gpa: GPA, unit: str | None) -> dict[str, Any]:
         """The settings file that runs the same registration again."""
         sections = {
-            "input": input_section(self.files, self.read_options),
+            "input": {
+                **input_section(self.files, self.read_options),
+                **{name: str(Path(path).resolve()) for name, path in self._tables().items()},
+            },
             "method": {"name": self.method.name, **gpa.get_params(deep=False)},
-            "output": {"unit": unit, "title": self.title},
+            "output": {"unit": unit, "title": self.title, "procrustes": self.procrustes},
         }
         return {name: _given(section) for name, section in sections.items()}
+
+    def _tables(self) -> dict[str, str]:
+        return _given({"metadata": self.metadata, "links": self.links})
 
 
 def input_section(files: Sequence[str | Path], read_options: ReadOptions) -> dict[str, Any]:
@@ -167,7 +177,16 @@ def run_settings(config: Path | None, options: Mapping[str, Any]) -> RunSettings
         MethodSettings.of(sections["method"]),
         output.get("unit"),
         output.get("title"),
+        sections["input"].get("metadata"),
+        sections["input"].get("links"),
+        _convention(output.get("procrustes", CONVENTIONS[0])),
     )
+
+
+def _convention(name: str) -> str:
+    if name not in CONVENTIONS:
+        raise InvalidSetting(f"procrustes is {name!r}; expected one of {', '.join(CONVENTIONS)}")
+    return name
 
 
 def _read_config(path: Path) -> dict[str, dict[str, Any]]:

@@ -46,6 +46,7 @@ class LandmarkFile:
     frame: str | None = None  # "LPS" if the format states its frame
     unit: str | None = None  # "mm", ... if the file states it
     faces: IndexArray | None = None  # (f, 3), of a mesh
+    links: IndexArray | None = None  # (e, 2), lines between landmarks
     notes: tuple[str, ...] = ()  # what was converted or ignored on reading
     kind: str = "cloud"  # what the format calls a cloud: "specimen", "frame" or "cloud"
     marked_by_code: int = 0  # points that were not seen because they have the value of ReadOptions.missing

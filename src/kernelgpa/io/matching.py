@@ -46,6 +46,7 @@ class MatchedClouds:
     times: tuple[float, ...] | None = None  # seconds, of frames
     kind: str = "cloud"  # what the files call a cloud: "specimen", "frame" or "cloud"
     candidates: tuple[Matching, ...] = ()  # what each rule would give
+    links: IndexArray | None = None  # (e, 2) of the landmarks, if a file has a wireframe
 
     @cached_property
     def observations(self) -> Observations:
@@ -104,6 +105,7 @@ def match_clouds(
         _times([one for _, one in clouds]),
         _kind(files),
         tuple(candidates.values()),
+        next((file.links for _, file in files if file.links is not None), None) if chosen.rule == "order" else None,
     )
 
 
