@@ -48,7 +48,10 @@ MODELS = [
     KernelGPA(inducing=12, modes=6),
     KernelGPA(robust="geman-mcclure"),
 ]
-FILES = ["map.csv", "map.ply", "model.npz", "poses.kitti", "poses.tum", "report.html", "settings.toml", "summary.json"]
+FILES = [
+    *("aligned.csv", "clouds.csv", "findings.csv", "landmarks.csv", "map.csv", "map.ply", "model.npz"),
+    *("poses.kitti", "poses.tum", "report.html", "settings.toml", "summary.json"),
+]
 
 
 def observations(d=3):

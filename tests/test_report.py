@@ -105,7 +105,7 @@ def data_of(gpa, metadata=None, limits=None):
 
 
 def named_hostile(n=6, d=3):
-    points, _ = scene(n=n, d=d, hidden=0.1)
+    points, _ = scene(n=n, d=d, hidden=0.25)  # so many that the page draws the visibility
     m = points.shape[1]
     return Observations.from_array(
         points,
@@ -485,8 +485,9 @@ def test_tables_sort_worst_first_and_filter(browser, tmp_path):
 def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
     gpa = KernelGPA().fit(named_hostile(d=d))
     settings = {text: text for text in HOSTILE}
-    page = render(gpa, Metadata(title=HOSTILE[1], unit=HOSTILE[2], notes=HOSTILE, settings=settings))
-    opened(browser, tmp_path, page)
+    attributes = dict.fromkeys(HOSTILE[:6], HOSTILE[:6])
+    metadata = Metadata(title=HOSTILE[1], unit=HOSTILE[2], notes=HOSTILE, settings=settings, attributes=attributes)
+    opened(browser, tmp_path, render(gpa, metadata))
     for cloud in range(6):
         browser.execute_script(
             "const s = document.getElementById('cloud'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",

@@ -154,7 +154,8 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
         "summary.json": (summary.to_json() + "\n").encode(),
         "report.html": render(assessment, shown).encode(),
     }
-    files |= {name: text.encode() for name, text in _tables(assessment, metadata).items()}
+    # names may hold characters that no file can: half of a surrogate pair is written as \\ud800
+    files |= {name: text.encode(errors="backslashreplace") for name, text in _tables(assessment, metadata).items()}
     if gpa.observations_.dimension == 3:
         files["map.ply"] = FORMATS[".ply"].render(_mesh_file(landmarks, metadata))
     return files
