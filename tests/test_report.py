@@ -361,8 +361,10 @@ def opened(browser, tmp_path, page):
 
 def hovered_text(browser, landmark):
     """The hover label of a landmark; callers ask repeatedly, because drawing anew removes the label."""
-    point = f"[{{curveNumber: 0, pointNumber: {landmark}}}]"
-    browser.execute_script(f"Plotly.Fx.hover(document.querySelector('#mapPlot .interactive'), {point})")
+    point = f"[{{curveNumber: plot.data.length - 4, pointNumber: {landmark}}}]"  # lines may be drawn before
+    browser.execute_script(
+        f"const plot = document.querySelector('#mapPlot .interactive'); Plotly.Fx.hover(plot, {point})"
+    )
     return text(browser, "#mapPlot .hoverlayer")
 
 
@@ -498,7 +500,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
     browser.execute_script(hover)
     if d == 2:  # each hostile name in turn in a hover label of plotly
         for j in range(6):
-            until(lambda j=j: hovered_text(browser, j).startswith(" ".join(HOSTILE[j][:40].split())))
+            until(lambda j=j: hovered_text(browser, j).startswith(" ".join(HOSTILE[j][:20].split())))
     assert text(browser, "h1") == HOSTILE[1]
     assert browser.title == HOSTILE[1]
     first = "[...document.querySelectorAll('#landmarkTable tbody td:first-child')]"

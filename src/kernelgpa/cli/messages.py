@@ -82,12 +82,12 @@ def formatted(value: float | str | None, unit: str) -> str:
 
 
 @contextmanager
-def printed_warnings() -> Iterator[list[str]]:
-    """Print the library's warnings on standard error, each once; the list collects them."""
+def printed_warnings(kind: str = "cloud") -> Iterator[list[str]]:
+    """Print the library's warnings on standard error, each once, in the words for ``kind``; the list collects them."""
     printed: list[str] = []
 
     def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
-        text = with_option_names(str(message))
+        text = with_option_names(vocabulary(kind).translate(str(message)))
         if issubclass(category, KernelGPAWarning) and text not in printed:
             printed.append(text)
             print_message(f"warning: {text}")

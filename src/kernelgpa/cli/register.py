@@ -106,7 +106,9 @@ def _register(settings: RunSettings, output: Path, warnings: list[str]) -> Summa
         raise InvalidSetting(f"--unit is {unit!r}, but the files are in {matched.unit!r}; omit --unit")
     attributes, attribute_notes = _attributes(settings, matched)
     links = matched.links if settings.links is None else read_links(Path(settings.links), matched.landmarks)
-    gpa, tuning = _fitted(settings, matched)
+    with printed_warnings(matched.kind) as more:
+        gpa, tuning = _fitted(settings, matched)
+    warnings = [*warnings, *more]
     frame_note = [f"all coordinates are in the frame {matched.frame}"] if matched.frame else []
     metadata = Metadata(
         title=settings.title or output.resolve().name,

@@ -226,7 +226,10 @@ def _condensed_notes(files: Sequence[tuple[str, LandmarkFile]]) -> list[str]:
     for source, file in files:
         for note in file.notes:
             sources.setdefault(note, []).append(source)
-    return [f"{own[0]}: {note}" if len(own) == 1 else f"{len(own)} files: {note}" for note, own in sources.items()]
+    return [
+        f"{Path(own[0]).name}: {note}" if len(own) == 1 else f"{len(own)} files: {note}"
+        for note, own in sources.items()
+    ]
 
 
 def _common_faces(files: Sequence[LandmarkFile], rule: str) -> tuple[IndexArray | None, list[str]]:

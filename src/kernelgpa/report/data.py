@@ -183,7 +183,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         observation_count=int(agreement.visible.sum()),
         mirrored=[str(name) for name in gpa.mirrored_],
         rejected=None if gpa.robust is None else int(np.sum(agreement.visible & ~agreement.inliers)),
-        certificate=_certificate(gpa),
+        certificate=words.translate(_certificate(gpa)),
         summary=_error_summary(agreement),
         findings=[_translated(one, words) for one in assessment.findings],
         map=packed(gpa.map_),
@@ -207,7 +207,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
 def _is_shown(column: Column, metadata: Metadata) -> bool:
     """Sizes and shape distances mean little where a moving sensor sees a part of the scene."""
     of_shape = column.name in ("centroid_size", "procrustes_distance", "outlier")
-    return not of_shape or bool(metadata.attributes) or not vocabulary(metadata.kind).trajectory
+    return not of_shape or bool(metadata.attributes) or vocabulary(metadata.kind).shapes
 
 
 def _translated(finding: Finding, words: Vocabulary) -> Finding:
@@ -227,7 +227,7 @@ def _links(metadata: Metadata, positions: Array) -> LinkData | None:
     if metadata.links is not None:
         pairs = metadata.links[known[metadata.links].all(axis=1)]
         return LinkData([(int(a), int(b)) for a, b in pairs], guessed=False)
-    if metadata.faces is not None or not 3 <= known.sum() <= MOST_LINKED:
+    if metadata.faces is not None or metadata.surface is not None or not 3 <= known.sum() <= MOST_LINKED:
         return None
     indices = np.flatnonzero(known)
     _, nearest = KDTree(positions[known]).query(positions[known], k=1 + NEIGHBOURS)

@@ -20,7 +20,8 @@ class Vocabulary:
     landmarks: str
     map: str
     sensor_error: str  # the error in the coordinates of a cloud itself
-    trajectory: bool  # whether the poses of the clouds are those of a sensor
+    trajectory: bool  # whether the poses of the clouds are those of a moving sensor
+    shapes: bool  # whether the sizes and the shapes of the clouds are compared
 
     def translate(self, text: str) -> str:
         """A message in these words.  What is quoted, and names such as map.csv or clouds=3, stay as they are."""
@@ -47,11 +48,11 @@ _WORD = re.compile(
 )
 
 VOCABULARIES = {
-    "cloud": Vocabulary("cloud", "clouds", "landmark", "landmarks", "map", "sensor-frame error", True),
+    "cloud": Vocabulary("cloud", "clouds", "landmark", "landmarks", "map", "sensor-frame error", True, False),
     "specimen": Vocabulary(
-        "specimen", "specimens", "landmark", "landmarks", "mean shape", "error in own coordinates", False
+        "specimen", "specimens", "landmark", "landmarks", "mean shape", "error in own coordinates", False, True
     ),
-    "frame": Vocabulary("frame", "frames", "marker", "markers", "map", "error in own coordinates", True),
+    "frame": Vocabulary("frame", "frames", "marker", "markers", "map", "error in own coordinates", False, False),
 }
 
 
