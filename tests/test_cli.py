@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -173,6 +174,35 @@ def test_warnings_are_printed_once_and_are_notes_of_the_report(scans, tmp_path):
     assert code == 0
     assert words.count("warning: cloud 'cloud3' is a mirror image") == 1
     assert any("mirror image" in note for note in json.loads((tmp_path / "out" / "summary.json").read_text())["notes"])
+
+
+def test_completion_completes_commands():
+    """As bash asks for it, with the line typed so far in the environment."""
+    code = "import sys; sys.argv = ['kernelgpa']; from kernelgpa.cli import main; main()"
+    asked = {"_KERNELGPA_COMPLETE": "complete_bash", "COMP_WORDS": "kernelgpa reg", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **asked}
+    )
+    assert done.stdout.split() == ["register"]
+
+
+def test_a_typed_option_wins_or_is_an_error(scans):
+    """None is dropped silently, whatever the format."""
+    for words, found in (
+        (["--missing", "-999"], "--missing -999 is the value of no point"),
+        (["--frames", "3"], "--frames is '3'; expected first:end"),
+        (["--frames", "900:"], "it has no frame in 900:"),
+        (["--markers", "nothing*"], "no label matches 'nothing*'"),
+        (["--match", "number", "--label-pattern", "("], "--label-pattern is '(', which is no regular expression"),
+        (["--curves"], "--curves is for TPS files, and none is given"),
+        (["--merge"], "--merge is True, but no two files"),
+        (["--metadata", "absent.csv"], "absent.csv: there is no such file"),
+        (["--links", "absent.csv"], "absent.csv: there is no such file"),
+        (["--procrustes", "total"], "--procrustes is 'total'; expected one of registered, partial, full"),
+    ):
+        code, _, errors = scans("register", "scans.csv", "-o", "out", "--method", "rigid", *words)
+        assert found in errors, errors
+        assert code == (0 if "no point" in found else 2)
 
 
 def test_the_ape_skulls_are_registered_from_their_files(kernelgpa, tmp_path):

@@ -14,6 +14,7 @@ from ..io.atomic import require_writable_file, write_bytes
 from ..io.files import FORMATS, drop_unsupported, read_files, suffix_of
 from ..io.landmark_file import LandmarkFile, ReadOptions
 from ..io.matching import match_clouds
+from ..report.vocabulary import Vocabulary, vocabulary
 from . import options
 from .app import app
 from .messages import MATCHING_RULES, print_json, print_message, printable, printed_warnings, with_option_names
@@ -148,6 +149,7 @@ class FileDescription:
     unit: str | None
     faces: int
     notes: list[str]
+    kind: str
 
     @classmethod
     def of(cls, path: Path, landmark_file: LandmarkFile) -> FileDescription:
@@ -166,14 +168,16 @@ class FileDescription:
             unit=landmark_file.unit,
             faces=0 if landmark_file.faces is None else len(landmark_file.faces),
             notes=list(landmark_file.notes),
+            kind=landmark_file.kind,
         )
 
     def __str__(self) -> str:
         fewest, most = self.landmarks
-        clouds = "1 cloud" if self.clouds == 1 else f"{self.clouds} clouds"
+        words = vocabulary(self.kind)
+        clouds = f"1 {words.cloud}" if self.clouds == 1 else f"{self.clouds} {words.clouds}"
         parts = [
             f"{self.file}: {self.format}, {clouds}",
-            f"{fewest if fewest == most else f'{fewest} to {most}'} landmarks",
+            f"{fewest if fewest == most else f'{fewest} to {most}'} {words.landmarks}",
             f"{self.dimension}D",
         ]
         parts += [f"{self.unseen} unseen"] if self.unseen else []
@@ -254,21 +258,26 @@ def _matching(
     ]
     record = {"clouds": clouds, "landmarks": landmarks, "matched_by": matched.rule, "notes": list(matched.notes)}
     record |= {"rules": rules, "remedy": matched.remedy}
-    lines = [f"{clouds} clouds, {landmarks} landmarks matched by {MATCHING_RULES[matched.rule]}", *_rule_table(rules)]
-    lines += [with_option_names(f"  note: {note}") for note in matched.notes]
-    return record, "\n".join(lines + ([with_option_names(f"  {matched.remedy}")] if matched.remedy else []))
+    words = vocabulary(matched.kind)
+    texts = [
+        f"{clouds} clouds, {landmarks} landmarks matched by {MATCHING_RULES[matched.rule]}",
+        *(f"  note: {note}" for note in matched.notes),
+        *([f"  {matched.remedy}"] if matched.remedy else []),
+    ]
+    first, *rest = (with_option_names(words.translate(text)) for text in texts)
+    return record, "\n".join([first, *_rule_table(rules, words), *rest])
 
 
-def _rule_table(rules: list[dict[str, Any]]) -> list[str]:
+def _rule_table(rules: list[dict[str, Any]], words: Vocabulary) -> list[str]:
     """What each rule of matching would give, as lines."""
-    header = f"  {'':2}{'--match':9}{'landmarks':>10}{'in every cloud':>16}{'in some':>9}{'in one only':>13}"
-    lines = [header]
+    every = f"in every {words.cloud}"
+    lines = [f"    {'--match':9}{words.landmarks:>10}{every:>19}{'in some':>9}{'in one only':>13}"]
     for one in rules:
-        mark = "> " if one["used"] else "  "
+        mark = ">" if one["used"] else " "
         if one["problem"]:
-            lines.append(f"  {mark}{one['rule']:9}{'-':>10}  {one['problem']}")
+            lines.append(f"  {mark} {one['rule']:9}{'-':>10}  {one['problem']}")
             continue
-        every, single = one["in_every_cloud"], one["in_one_cloud"]
-        some = one["landmarks"] - every - single if every < one["landmarks"] or single < one["landmarks"] else 0
-        lines.append(f"  {mark}{one['rule']:9}{one['landmarks']:>10}{every:>16}{max(some, 0):>9}{single:>13}")
+        everywhere, single = one["in_every_cloud"], one["in_one_cloud"]
+        some = max(0, one["landmarks"] - everywhere - single)  # a single cloud is every cloud, and one
+        lines.append(f"  {mark} {one['rule']:9}{one['landmarks']:>10}{everywhere:>19}{some:>9}{single:>13}")
     return lines

@@ -90,22 +90,24 @@ def _by_pattern(clouds: Sequence[LabelledCloud], pattern: str) -> list[tuple[str
     try:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidSetting(f"label_pattern={pattern} is no regular expression ({error}); check it") from None
+        raise InvalidSetting(
+            f"label_pattern is {pattern!r}, which is no regular expression ({error}); check it"
+        ) from None
     replaced = []
     for one in clouds:
         found = [compiled.search(label) for label in one.labels]
         first = next((label for label, match in zip(one.labels, found, strict=True) if match is None), None)
         if first is not None:
             raise InvalidSetting(
-                f"label_pattern={pattern} does not match the label {short_repr(first)} of {one.name!r}; change the "
-                "pattern so that it matches every label"
+                f"label_pattern is {pattern!r}, which does not match the label {short_repr(first)} of {one.name!r}; "
+                "change the pattern so that it matches every label"
             )
         own = tuple((m[1] if m.re.groups else m[0]) or "" for m in found if m is not None)
         twice = next((key for key, count in Counter(own).items() if count > 1), None)
         if twice is not None:
             raise InvalidSetting(
-                f"label_pattern={pattern} finds {short_repr(twice)} in several labels of {one.name!r}; change the "
-                "pattern so that it tells its landmarks apart"
+                f"label_pattern is {pattern!r}, which finds {short_repr(twice)} in several labels of {one.name!r}; "
+                "change the pattern so that it tells its landmarks apart"
             )
         replaced.append(own)
     return replaced

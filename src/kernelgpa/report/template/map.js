@@ -1,5 +1,6 @@
 // The map of all landmarks, with one cloud at a time drawn on it.
 
+const SHRUNK = 0.97; // of the surface
 const view = { cloud: 0, factor: 1, colour: "sensor_error", highlighted: null };
 const drawnOnMap = data.drawn ? drawnLandmarks.filter(hasPosition) : mappedLandmarks;
 const cloudCounts = columnValues("landmarks", "clouds");
@@ -84,17 +85,26 @@ function linkTraces(theme) {
     line: { color: theme.mesh, width: is3D ? 3 : 1.5 }, visible: byId("showLinks").checked }];
 }
 
+/** The vertices of the surface, drawn closer to their centroid: landmarks on it would be half hidden. */
+function shrunkSurface() {
+  const d = data.dimension;
+  const vertices = unpacked(data.surface.vertices);
+  const count = vertices.length / d;
+  const centroid = AXES.map((_, i) => range(count).reduce((sum, v) => sum + vertices[v * d + i], 0) / count);
+  return vertices.map((value, at) => centroid[at % d] + SHRUNK * (value - centroid[at % d]));
+}
+
 function surfaceTraces(theme) {
   const faces = data.surface ? data.surface.faces : data.faces;
   if (!faces || !faces.count) return [];
   const corners = new Int32Array(decodedBytes(faces.data));
-  const vertices = data.surface ? unpacked(data.surface.vertices) : mapPoints;
+  const vertices = data.surface ? shrunkSurface() : mapPoints;
   const visible = byId("showSurface").checked;
   if (is3D) {
     const corner = (c) => Int32Array.from({ length: faces.count }, (_, f) => corners[3 * f + c]);
     return [{ type: "mesh3d", ...coordinates(vertices, range(vertices.length / data.dimension)),
       i: corner(0), j: corner(1), k: corner(2),
-      color: theme.mesh, opacity: data.surface ? 0.6 : 0.28, visible, hoverinfo: "skip", flatshading: false,
+      color: theme.mesh, opacity: data.surface ? 1 : 0.28, visible, hoverinfo: "skip", flatshading: false,
       lighting: { ambient: 0.65, diffuse: 0.5, specular: 0.1 } }];
   }
   const rows = [...corners].flatMap((corner, i) => (i % 3 === 2 ? [corner, corners[i - 2], -1] : [corner]));
@@ -203,7 +213,8 @@ function writeMapCaption() {
     ". Small orange diamonds are the points of the cloud chosen below, mapped by its warp; a line connects each point ",
     "with its landmark. ",
     "Enlarged residuals are drawn 5 or 20 times as long as they are. ",
-    data.surface ? "The surface is the mean of all surfaces, mapped by the warps of their clouds. " : "",
+    data.surface ? "The surface is the mean of all surfaces, mapped by the warps of their clouds, and drawn " +
+      "3 % smaller so that the landmarks on it can be seen. " : "",
     unmapped ? `${countOf(unmapped, "landmark has", "landmarks have")} no position in the map. ` : "",
     data.drawn ? `${formatCount(drawnLandmarks.length)} of ${formatCount(m)} landmarks are drawn, evenly chosen. ` : "",
     data.unit ? `Lengths are in ${data.unit}. ` : "",
