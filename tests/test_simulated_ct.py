@@ -87,3 +87,19 @@ def test_mismatches_are_marked(scans):
     assert_array_equal(differs, scene.wrong)
     assert scene.wrong.sum() / seen.sum() == pytest.approx(0.2, abs=0.001)
     assert not scans.wrong.any()
+
+
+def test_near_mismatches_lie_within_the_distance(scans):
+    points, wrong = simulate.exchanged(scans.points, 0.2, seed=1, within=40.0)
+    moved = np.linalg.norm(points - scans.points, axis=2)
+    assert 0 < moved[wrong].max() <= 40.0
+    assert np.nanmax(np.where(wrong, np.nan, moved)) == 0
+    seen = np.isfinite(scans.points).all(axis=2)
+    assert wrong.sum() / seen.sum() == pytest.approx(0.2, abs=0.005)
+    assert_array_equal(np.sort(points[:, :, 0], axis=1), np.sort(scans.points[:, :, 0], axis=1))  # exchanged, not lost
+
+
+def test_observations_without_a_neighbour_are_not_exchanged(scans):
+    points, wrong = simulate.exchanged(scans.points, 0.2, seed=1, within=1e-3)
+    assert not wrong.any()
+    assert_array_equal(points, scans.points)
