@@ -389,6 +389,16 @@ def test_a_flat_cloud_has_one_slice():
     ax.figure.canvas.draw()
 
 
+def test_clouds_of_one_group_have_one_colour():
+    points = np.random.default_rng(0).standard_normal((4, 9, 2))
+    ax = plotting.clouds(points, groups=["pan", "gorilla", "pan", "pan"])
+    assert [one.get_text() for one in ax.get_legend().get_texts()] == ["gorilla", "pan"]
+    counts = np.unique(ax.collections[0].get_facecolors(), axis=0, return_counts=True)[1]
+    assert sorted(counts) == [9, 27]
+    with pytest.raises(InvalidSetting, match="groups has 2 names for 4 clouds"):
+        plotting.clouds(points, groups=["pan", "gorilla"])
+
+
 def test_of_many_clouds_some_grids_are_drawn_and_the_title_says_so():
     gpa = RigidGPA().fit(scene(n=9, m=20, d=2)[0])
     figure = plotting.warps(gpa, unit="mm")
