@@ -39,7 +39,7 @@ def parse_attributes(
     text: str, source: str, clouds: Sequence[str], suffixes: Sequence[str]
 ) -> tuple[Attributes, list[str]]:
     """Return the attributes that a text holds, as :func:`read_attributes`."""
-    (line, header), rows = read_table(text, source)
+    (line, header), rows = read_table(text, source, row_names=True)
     require_unique(source, header, [line] * len(header), "column")
     lower = [name.lower() for name in header]
     key = next((lower.index(name) for name in NAME_COLUMNS if name in lower), 0)
