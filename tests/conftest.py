@@ -6,20 +6,26 @@ import sys
 from pathlib import Path
 
 import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from fixed_settings import fixed_kernel, fixed_tps
+from kernelgpa import AffineGPA, RigidGPA, simulate
 from kernelgpa.cli import main
+from kernelgpa.streaming.frames import render
 from portable import blas_mismatch
+from stream_runs import CLOUDS, LANDMARKS
 
 # files whose results depend on rounding; they also run with the BLAS kernels of other processors.  test_trust is not
 # among them, because it mostly compares averages over random scenes and would add a sixth to the time
 NUMERICAL = {
+    "test_checkpoints",
     "test_connectivity",
     "test_contributing",
     "test_cost_forms",
+    "test_cost_operators",
     "test_decisions",
     "test_degenerate",
     "test_diagnosis",
@@ -38,6 +44,8 @@ NUMERICAL = {
     "test_selection",
     "test_sparse",
     "test_spectral",
+    "test_stream_failures",
+    "test_stream_motions",
     "test_streaming",
     "test_threads",
     "test_warps",
@@ -70,14 +78,14 @@ STANDARD_MODELS = [
     AffineGPA(),
     AffineGPA(modes="program"),
     AffineGPA(modes="paper"),
-    TPSGPA(control_points=3),
-    TPSGPA(control_points=3, modes="program"),
-    KernelGPA(),
-    KernelGPA(modes="program"),
-    KernelGPA(modes="program", scale_method="closed-form"),
-    KernelGPA(modes="program", scale_method="pairwise"),
-    KernelGPA(modes="paper"),
-    KernelGPA(modes="paper", scale_method="closed-form"),
+    fixed_tps(control_points=3),
+    fixed_tps(control_points=3, modes="program"),
+    fixed_kernel(),
+    fixed_kernel(modes="program"),
+    fixed_kernel(modes="program", scale_method="closed-form"),
+    fixed_kernel(modes="program", scale_method="pairwise"),
+    fixed_kernel(modes="paper"),
+    fixed_kernel(modes="paper", scale_method="closed-form"),
 ]
 
 
@@ -127,3 +135,40 @@ def kernelgpa(monkeypatch, capsys, tmp_path):
         return code, *capsys.readouterr()
 
     return call
+
+
+@pytest.fixture
+def scans(kernelgpa):
+    """A simulated scene in files: scans.csv, truth.csv, surface.npz."""
+    names = ["--truth", "truth.csv", "--surface", "surface.npz"]
+    assert kernelgpa("simulate", "-o", "scans.csv", "--clouds", 6, "--landmarks", 60, *names)[0] == 0
+    return kernelgpa
+
+
+@pytest.fixture(scope="module")
+def liver():
+    """The scene whose frames ``kernelgpa stream`` reads."""
+    return simulate.liver(clouds=CLOUDS, landmarks=LANDMARKS, bend=8.0, hidden=0.3, noise=0.5, seed=0)
+
+
+@pytest.fixture(scope="module")
+def texts(liver):
+    """The frames of the liver, one line each."""
+    labels = [str(j + 1) for j in range(LANDMARKS)]
+    return [render(t, float(t), labels, points) for t, points in enumerate(liver.points)]
+
+
+@pytest.fixture
+def frames(texts, tmp_path):
+    path = tmp_path / "frames.jsonl"
+    path.write_text("".join(texts))
+    return path
+
+
+@pytest.fixture
+def nothing_left_behind():
+    """No figure stays with pyplot, and no setting of matplotlib changes."""
+    before = dict(plt.rcParams)
+    yield
+    assert plt.get_fignums() == []
+    assert dict(plt.rcParams) == before

@@ -20,7 +20,7 @@ from scipy.io import savemat
 from kernelgpa.errors import FormatError
 from kernelgpa.io import mat, npz, obj, off, ply, stl, vtk
 from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions, numbered_labels
-from test_formats import AWKWARD, UNUSUAL, assert_same, assert_valid, contents, name_of
+from landmark_files import AWKWARD, UNUSUAL, assert_same, assert_valid, contents, name_of
 
 FUZZ = int(os.environ.get("KERNELGPA_FUZZ", "200"))  # inputs per reader
 MESHES = [ply, obj, off, vtk, stl]

@@ -16,14 +16,15 @@ from numpy.testing import assert_allclose
 
 from conftest import STANDARD_MODELS, random_rotation, scene
 from degenerate_scenes import SCENES, grid, one_flat_cloud, thin
-from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, Observations, RigidGPA, selection
+from fixed_settings import fixed_kernel, fixed_tps
+from kernelgpa import TPSGPA, AffineGPA, KernelGPAError, Observations, RigidGPA, selection
 from kernelgpa.observations.geometry import frame_of
 from kernelgpa.observations.sampling import DISTANCE_SAMPLE, farthest_points, mean_pairwise_distance
 from kernelgpa.spectrum.eigenpairs import Uniqueness
 from kernelgpa.streaming import StreamingGPA
 from kernelgpa.warps.leave_out import leave_one_out
 
-MODELS = [*STANDARD_MODELS, KernelGPA(inducing=12), KernelGPA(robust="tukey")]
+MODELS = [*STANDARD_MODELS, fixed_kernel(inducing=12), fixed_kernel(robust="tukey")]
 NUMBER = re.compile(r"[-+]?\b\d[\d.]*(e[-+]?\d+)?\b")
 
 
@@ -67,7 +68,7 @@ def moved(points, rng):
 def in_unit(model, unit, dimension):
     """The model that gives the same result in another unit: the bending energy of thin-plate warps has a unit."""
     if isinstance(model, TPSGPA):
-        return TPSGPA(**{**model.get_params(), "smoothing": model.smoothing * unit ** (4 - dimension)})
+        return fixed_tps(**{**model.get_params(), "smoothing": model.smoothing * unit ** (4 - dimension)})
     return model
 
 
@@ -82,7 +83,7 @@ def assert_same_decisions(name, model, draws):
     assert len(found) == 1, f"{name}, {model}: {found}"
 
 
-OFTEN = [RigidGPA(scaling=True), AffineGPA(modes="program"), KernelGPA()]  # tested in every run; the others are slow
+OFTEN = [RigidGPA(scaling=True), AffineGPA(modes="program"), fixed_kernel()]  # tested in every run; the others are slow
 
 
 def slow_unless_often(models):
@@ -121,7 +122,7 @@ def test_copies_of_a_thin_body_keep_their_scales(thickness):
     for _ in range(10):
         turned, _, unit = moved(points, rng)
         # rounding rotates a thin body by eps / thickness, which changes its smallest scale by that fraction
-        for model in (AffineGPA(modes="program"), KernelGPA(modes="program")):
+        for model in (AffineGPA(modes="program"), fixed_kernel(modes="program")):
             assert_allclose(model.fit(turned).scales_ / unit, expected, rtol=1e-12 / thickness)
 
 
@@ -131,7 +132,7 @@ def test_copies_at_the_threshold_of_flatness_are_registered(thickness):
     points, rng = thin(thickness), np.random.default_rng(0)
     for _ in range(20):
         turned, _, unit = moved(points, rng)
-        for model in (RigidGPA(), AffineGPA(), KernelGPA()):
+        for model in (RigidGPA(), AffineGPA(), fixed_kernel()):
             assert_allclose(model.fit(turned).scales_[:2] / unit, RigidGPA().fit(thin(0.0)).scales_[:2], rtol=1e-6)
 
 
@@ -140,7 +141,7 @@ def test_one_thin_cloud_does_not_make_the_map_ambiguous():
     points[5, :, 2] *= 1e-7
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        gpa = KernelGPA(smoothing=1e-4).fit(points)
+        gpa = fixed_kernel(smoothing=1e-4).fit(points)
     assert gpa.spectrum_.uniqueness is Uniqueness.UNIQUE
 
 
@@ -168,7 +169,7 @@ def test_axes_of_coinciding_spreads_are_chosen_by_the_points(dimension, raised):
     assert_allclose(np.abs(along), np.broadcast_to(np.abs(along[0]), np.shape(along)), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), KernelGPA(), TPSGPA(control_points=3)], ids=repr)
+@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), fixed_kernel(), fixed_tps(control_points=3)], ids=repr)
 def test_the_map_of_a_regular_grid_does_not_depend_on_its_rotation(model):
     rng, maps = np.random.default_rng(0), []
     for _ in range(10):
@@ -204,7 +205,7 @@ def test_an_observation_without_which_the_warp_is_undetermined_has_no_residual(s
     corner = np.vstack([scene(n=2, m=12, hidden=0.0)[0][0] * [1, 1, 0], [[0.3, 0.2, 1.0]]])  # one point outside a plane
     for _ in range(20):
         points = np.stack([corner @ random_rotation(3, rng).T for _ in range(3)])
-        gpa = KernelGPA(bandwidth=0.5, smoothing=smoothing).fit(points)
+        gpa = fixed_kernel(bandwidth=0.5, smoothing=smoothing).fit(points)
         residuals = leave_one_out(gpa._reduced_cloud(0), gpa.map_)
         assert np.isnan(residuals[-1]).all()
         assert np.isfinite(residuals[:-1]).all()
@@ -212,7 +213,7 @@ def test_an_observation_without_which_the_warp_is_undetermined_has_no_residual(s
 
 def test_a_map_that_does_not_move_has_no_events():
     points, rng = scene(n=20, m=30, hidden=0.0, bend=0.0)[0], np.random.default_rng(0)
-    stream = StreamingGPA(KernelGPA())
+    stream = StreamingGPA(fixed_kernel())
     for one in points:
         stream.add(one * 1e3 + rng.standard_normal(3), range(30))
         if len(stream.keys_) > 1:

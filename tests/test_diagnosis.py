@@ -11,7 +11,8 @@ import pytest
 from sklearn.base import clone
 
 from conftest import random_rotation, scene
-from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAWarning, NotFitted, RigidGPA, uncertainty
+from fixed_settings import fixed_kernel, fixed_tps
+from kernelgpa import AffineGPA, KernelGPAWarning, NotFitted, RigidGPA, uncertainty
 from kernelgpa.errors import InvalidSetting
 from kernelgpa.gauge.rotations import nearest_rotation, rotation_vector
 from kernelgpa.simulate import exchanged
@@ -28,7 +29,7 @@ def healthy():
 
 
 @pytest.mark.parametrize(
-    "model", [KernelGPA(), KernelGPA(robust="geman-mcclure"), RigidGPA(), RigidGPA(scaling=True)], ids=repr
+    "model", [fixed_kernel(), fixed_kernel(robust="geman-mcclure"), RigidGPA(), RigidGPA(scaling=True)], ids=repr
 )
 def test_a_good_registration_has_no_findings(model):
     assert kinds(model.fit(healthy())) == []
@@ -39,7 +40,7 @@ def test_findings_are_sorted_by_severity_and_name_an_action():
     points[3, :, 0] *= -1
     points[1:, 5] = np.nan
     with pytest.warns(KernelGPAWarning):
-        findings = KernelGPA().fit(points).diagnose()
+        findings = fixed_kernel().fit(points).diagnose()
     severities = [finding.severity for finding in findings]
     assert severities == sorted(severities, reverse=True)
     assert "mirror images" in [finding.kind for finding in findings]
@@ -49,13 +50,13 @@ def test_findings_are_sorted_by_severity_and_name_an_action():
 
 def test_a_collapsed_map_and_folded_warps_are_found():
     points, _ = scene(n=8, m=60, hidden=0.1, seed=1, bend=0.3, noise=0.02)
-    gpa = KernelGPA(bandwidth=1.5, smoothing=1e-6, modes="program").fit(points)
+    gpa = fixed_kernel(bandwidth=1.5, smoothing=1e-6, modes="program").fit(points)
     assert {"collapsed map", "folded warps"} <= set(kinds(gpa))
-    assert "collapsed map" not in kinds(KernelGPA(bandwidth=1.5, smoothing=1e-6).fit(points))
+    assert "collapsed map" not in kinds(fixed_kernel(bandwidth=1.5, smoothing=1e-6).fit(points))
 
 
 def test_a_missing_spectral_gap_is_found():
-    gpa = KernelGPA().fit(scene(n=8, m=60, hidden=0.1, seed=2, noise=0.7)[0])
+    gpa = fixed_kernel().fit(scene(n=8, m=60, hidden=0.1, seed=2, noise=0.7)[0])
     assert gpa.spectrum_.gap < 0.1
     assert "no spectral gap" in kinds(gpa)
 
@@ -73,11 +74,11 @@ def two_groups(thickness, seed=0):
 
 def test_weakly_connected_groups_are_named():
     points = two_groups(0.005)
-    found = [finding for finding in KernelGPA().fit(points).diagnose() if finding.kind == "weakly connected groups"]
+    found = [finding for finding in fixed_kernel().fit(points).diagnose() if finding.kind == "weakly connected groups"]
     assert "clouds 0, 1, 2 and clouds 3, 4, 5" in found[0].found
     with pytest.warns(KernelGPAWarning, match="this setting of modes may be wrong"):
-        KernelGPA(modes="program").fit(points)
-    assert "weakly connected groups" not in kinds(KernelGPA().fit(two_groups(1.0)))
+        fixed_kernel(modes="program").fit(points)
+    assert "weakly connected groups" not in kinds(fixed_kernel().fit(two_groups(1.0)))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -91,21 +92,23 @@ def test_a_landmark_whose_observations_a_robust_fit_rejects_is_named():
     points = healthy()
     points[:, 9] += np.random.default_rng(0).standard_normal((8, 3))
     found = [
-        f for f in KernelGPA(robust="tukey").fit(points).diagnose() if f.kind == "landmarks with fewer than two inliers"
+        f
+        for f in fixed_kernel(robust="tukey").fit(points).diagnose()
+        if f.kind == "landmarks with fewer than two inliers"
     ]
     assert found[0].found.endswith(" 9")
 
 
 def test_points_are_diagnosed_only_with_their_cloud():
     with pytest.raises(InvalidSetting, match="one of them is missing"):
-        KernelGPA().fit(healthy()).diagnose(np.zeros((3, 3)))
+        fixed_kernel().fit(healthy()).diagnose(np.zeros((3, 3)))
 
 
 def test_a_cloud_without_residuals_is_neither_suspicious_nor_down_weighted():
     points = scene(n=5, m=40, hidden=0.0, bend=0.02, noise=0.01)[0]
     points[0, 4:] = np.nan
     for robust in (None, "tukey", "huber"):
-        gpa = KernelGPA(robust=robust).fit(points)
+        gpa = fixed_kernel(robust=robust).fit(points)
         assert np.isnan(gpa.residuals_[0]).all()
         assert np.all(gpa.weights_[0, :4] == 1)
         assert all(one.cloud != 0 for one in gpa.suspicious_observations())
@@ -115,7 +118,7 @@ def test_a_wrong_match_is_the_first_suspicious_observation():
     points = healthy()
     seen = np.flatnonzero(~np.isnan(points[2, :, 0]))
     points[2, seen[:2]] = points[2, seen[1::-1]]
-    gpa = KernelGPA(bandwidth=0.5).fit(points)
+    gpa = fixed_kernel(bandwidth=0.5).fit(points)
     assert "possible wrong matches" in kinds(gpa)
     assert {(one.cloud, one.landmark) for one in gpa.suspicious_observations(2)} == {(2, seen[0]), (2, seen[1])}
     assert gpa.suspicious_observations(1)[0].residual == np.nanmax(gpa.residuals_)
@@ -124,24 +127,24 @@ def test_a_wrong_match_is_the_first_suspicious_observation():
 def test_an_inaccurate_landmark_is_the_first_suspicious_landmark():
     points = healthy()
     points[:, 9] += 0.5 * np.random.default_rng(0).standard_normal((8, 3))
-    assert KernelGPA(bandwidth=0.5).fit(points).suspicious_landmarks()[0][0] == 9
+    assert fixed_kernel(bandwidth=0.5).fit(points).suspicious_landmarks()[0][0] == 9
 
 
 def test_a_cloud_with_few_shared_landmarks_is_weakly_connected():
     points = scene(n=6, m=60, hidden=0.0, seed=1, bend=0.02)[0]
     points[5, 5:] = np.nan
-    found = [finding for finding in KernelGPA().fit(points).diagnose() if finding.kind == "weakly connected cloud"]
+    found = [finding for finding in fixed_kernel().fit(points).diagnose() if finding.kind == "weakly connected cloud"]
     assert "cloud 5" in found[0].found
 
 
 @pytest.mark.parametrize("bandwidth", [30.0, 1e-3])
 def test_a_bandwidth_given_as_a_length_is_found(bandwidth):
-    assert "unusual bandwidth" in kinds(KernelGPA(bandwidth=bandwidth).fit(healthy()))
+    assert "unusual bandwidth" in kinds(fixed_kernel(bandwidth=bandwidth).fit(healthy()))
 
 
 def test_query_points_far_from_the_landmarks_are_counted():
     points = healthy()
-    gpa = KernelGPA().fit(points)
+    gpa = fixed_kernel().fit(points)
     own = points[0][~np.isnan(points[0, :, 0])]
     assert "points far from the landmarks" not in kinds(gpa, points=own, cloud=0)
     far = [finding for finding in gpa.diagnose(own + 100.0, 0) if finding.kind == "points far from the landmarks"]
@@ -154,12 +157,12 @@ def test_findings_can_be_imported_before_any_estimator():
 
 def test_an_unfitted_model_cannot_be_diagnosed():
     with pytest.raises(NotFitted):
-        KernelGPA().diagnose()
+        fixed_kernel().diagnose()
 
 
 def test_uncertainty_grows_with_the_level_and_away_from_the_landmarks():
     points = healthy()
-    estimate = uncertainty(cross_validate(KernelGPA(), points, folds=10))
+    estimate = uncertainty(cross_validate(fixed_kernel(), points, folds=10))
     own = points[0][~np.isnan(points[0, :, 0])]
     assert np.all(estimate.radius(own, 0, 0.5) < estimate.radius(own, 0, 0.95))
     outside = own.mean(axis=0) + 5 * (own - own.mean(axis=0))
@@ -169,7 +172,9 @@ def test_uncertainty_grows_with_the_level_and_away_from_the_landmarks():
 
 
 @pytest.mark.parametrize(
-    "model", [AffineGPA(), TPSGPA(control_points=3), KernelGPA(bandwidth=0.5), KernelGPA(inducing=15)], ids=repr
+    "model",
+    [AffineGPA(), fixed_tps(control_points=3), fixed_kernel(bandwidth=0.5), fixed_kernel(inducing=15)],
+    ids=repr,
 )
 @pytest.mark.parametrize("weight", [1.0, 100.0, 0.01])
 def test_regions_have_the_stated_coverage_whatever_the_unit_of_the_weights(model, weight):
@@ -187,7 +192,7 @@ def test_regions_have_the_stated_coverage_whatever_the_unit_of_the_weights(model
 
 def test_a_more_accurate_point_has_a_smaller_region():
     points, _ = scene(n=8, m=80, hidden=0.0, seed=3, bend=0.02, noise=0.02)
-    estimate = uncertainty(cross_validate(KernelGPA(), points, 10))
+    estimate = uncertainty(cross_validate(fixed_kernel(), points, 10))
     inaccurate, default, accurate = (estimate.radius(points[0], 0, weight=weight) for weight in (0.1, None, 10.0))
     assert np.all(accurate < default)
     assert np.all(default < inaccurate)
@@ -198,7 +203,7 @@ def test_a_more_accurate_point_has_a_smaller_region():
 def test_wrong_matches_that_a_robust_fit_rejects_do_not_enlarge_regions():
     clean = scene(n=10, m=80, hidden=0.0, seed=3, bend=0.02, noise=0.01)[0]
     wrong, _ = exchanged(clean, 0.1)
-    model = KernelGPA(robust="geman-mcclure")
+    model = fixed_kernel(robust="geman-mcclure")
     clean_result, wrong_result = (uncertainty(cross_validate(model, points, 10)) for points in (clean, wrong))
     assert wrong_result.validation.sensor_rms < 1.3 * clean_result.validation.sensor_rms
     assert np.median(wrong_result.radius(clean[0], 0)) < 1.3 * np.median(clean_result.radius(clean[0], 0))
@@ -208,7 +213,7 @@ def test_wrong_matches_that_a_robust_fit_rejects_do_not_enlarge_regions():
 
 def test_exact_copies_have_no_uncertainty():
     points, _ = scene(n=4, m=40, hidden=0.0, bend=0.0, noise=0.0)
-    estimate = uncertainty(cross_validate(KernelGPA(), points, 5))
+    estimate = uncertainty(cross_validate(fixed_kernel(), points, 5))
     assert np.all(estimate.radius(points[0], 0) < 1e-6)
 
 
@@ -242,7 +247,7 @@ def test_covariances_can_be_inverted(dimension):
     points, _ = scene(n=8, m=60, d=dimension, hidden=0.6, seed=1, bend=0.03)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelGPAWarning)
-        estimate = uncertainty(cross_validate(KernelGPA(), points, folds=10))
+        estimate = uncertainty(cross_validate(fixed_kernel(), points, folds=10))
     covariance = estimate.map_covariance()
     covariance = covariance[~np.isnan(covariance[:, 0, 0])]
     assert np.linalg.cond(covariance).max() < 100
@@ -254,7 +259,7 @@ def test_covariances_can_be_inverted(dimension):
 
 def test_map_covariances_decrease_with_more_clouds():
     few, many = (
-        uncertainty(cross_validate(KernelGPA(), scene(n=n, m=60, hidden=0.0, seed=1, bend=0.05)[0], folds=10))
+        uncertainty(cross_validate(fixed_kernel(), scene(n=n, m=60, hidden=0.0, seed=1, bend=0.05)[0], folds=10))
         for n in (6, 24)
     )
     assert np.trace(many.map_covariance().mean(axis=0)) < 0.5 * np.trace(few.map_covariance().mean(axis=0))
@@ -262,7 +267,7 @@ def test_map_covariances_decrease_with_more_clouds():
 
 def test_invalid_levels_and_rigid_registrations_raise():
     points = healthy()
-    estimate = uncertainty(cross_validate(KernelGPA(), points, folds=10))
+    estimate = uncertainty(cross_validate(fixed_kernel(), points, folds=10))
     with pytest.raises(InvalidSetting, match="level is 95"):
         estimate.radius(points[0], 0, 95)
     with pytest.raises(InvalidSetting, match="RigidGPA has rigid warps"):
@@ -273,6 +278,6 @@ def test_invalid_levels_and_rigid_registrations_raise():
 def test_the_unit_of_the_weights_does_not_hide_wrong_matches(weight):
     clean = scene(n=10, m=60, hidden=0.0, seed=3, bend=0.02, noise=0.01)[0]
     wrong, is_wrong = exchanged(clean, 0.1)
-    gpa = KernelGPA(smoothing=0.1 * weight, robust="tukey").fit(wrong, weights=np.full(60, weight))
+    gpa = fixed_kernel(smoothing=0.1 * weight, robust="tukey").fit(wrong, weights=np.full(60, weight))
     assert np.isfinite(gpa.residuals_).all()
     assert np.all(gpa.weights_[is_wrong] < 0.1 * weight)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -21,6 +23,22 @@ CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]  # which names
 SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
 FOREIGN = {"DataCell", "VisVecCell"}  # names in files of others
 THEORY = (DOCS / "theory.md").read_text(encoding="utf-8")
+
+
+PACKAGE = ROOT / "src" / "kernelgpa"
+OWN_TESTS = {"plotting", "simulate", "streaming", "trust"}  # run the examples in their docstrings themselves
+EXAMPLES = sorted(
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    for path in PACKAGE.rglob("*.py")
+    if path.relative_to(PACKAGE).parts[0] not in OWN_TESTS and re.search(r"^ +>>> ", path.read_text("utf-8"), re.M)
+)
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_in_docstrings_run(module):
+    failed, tried = doctest.testmod(import_module(f"kernelgpa.{module}"))
+    assert tried > 0
+    assert failed == 0
 
 
 def blocks(page):
@@ -91,15 +109,27 @@ def test_the_table_of_formats_is_complete():
 
 
 def test_every_equation_has_one_number_and_a_row_in_the_table():
-    numbers = re.findall(r"\((\d+a?)\)$", "\n".join(re.findall(r"```text\n(.*?)```", THEORY, re.DOTALL)), re.MULTILINE)
-    assert sorted(numbers) == sorted([*map(str, range(1, 23)), "16a"])
+    numbers = equation_numbers()
+    assert sorted(numbers) == sorted([*map(str, range(1, 23)), "16a", "16b", "16c", "20a"])
     table = THEORY.split("## 17. ")[1].split("## 18. ")[0]
     listed = [number for cells in re.findall(r"^\| (\[.*?) \|", table, re.MULTILINE) for number in equations_in(cells)]
     assert sorted(listed) == sorted(numbers)
 
 
+def test_every_equation_that_the_code_cites_is_in_the_theory():
+    lists = re.findall(r"\beqs?\. (\d+[a-z]?(?:(?:, | and | to )\d+[a-z]?)*)", SOURCE)
+    cited = {number for one in lists for number in re.findall(r"\d+[a-z]?", one)}
+    assert {"6", "12", "16b"} <= cited
+    assert cited <= set(equation_numbers())
+
+
+def equation_numbers():
+    blocks_of_text = "\n".join(re.findall(r"```text\n(.*?)```", THEORY, re.DOTALL))
+    return re.findall(r"\((\d+[a-z]?)\)$", blocks_of_text, re.MULTILINE)
+
+
 def equations_in(cells):
-    return re.findall(r"\d+a?", re.sub(r"\(.*?\)", "", cells))
+    return re.findall(r"\d+[a-z]?", re.sub(r"\(.*?\)", "", cells))
 
 
 @pytest.mark.parametrize("page", ["theory.md", "paper.md"])

@@ -11,7 +11,8 @@ import pytest
 
 import kernelgpa.estimators.deformable
 from conftest import scene
-from kernelgpa import TPSGPA, Forecast, InvalidSetting, KernelGPA, KernelGPAWarning, TooLarge, forecast, metrics
+from fixed_settings import fixed_kernel, fixed_tps
+from kernelgpa import Forecast, InvalidSetting, KernelGPAWarning, TooLarge, forecast, metrics
 from kernelgpa._numerics import system_memory
 from kernelgpa.spectrum.forecast import DENSE, EXACT, ITERATIVE, PROGRAM, WOODBURY
 
@@ -60,15 +61,15 @@ def allow(monkeypatch, memory):
 
 def test_a_fit_beyond_the_memory_uses_inducing_points_and_warns(monkeypatch):
     points, _ = scene(n=4, m=900, hidden=0.0, bend=0.05)
-    exact = KernelGPA(bandwidth=0.5).fit(points)
+    exact = fixed_kernel(bandwidth=0.5).fit(points)
     allow(monkeypatch, forecast(4, 900, inducing=400).memory)
     with pytest.warns(KernelGPAWarning, match=r"exact warps would take .* GB.*inducing=400 is used instead"):
-        thin = KernelGPA(bandwidth=0.5).fit(points)
+        thin = fixed_kernel(bandwidth=0.5).fit(points)
     assert len(thin.warps_[0].centres) == 400
     assert metrics.map_error(thin.map_, exact.map_) < 1e-3 * exact.scales_[0] / np.sqrt(900)
 
 
-@pytest.mark.parametrize("model", [KernelGPA(), KernelGPA(inducing=50), TPSGPA()], ids=repr)
+@pytest.mark.parametrize("model", [fixed_kernel(), fixed_kernel(inducing=50), fixed_tps()], ids=repr)
 def test_a_fit_beyond_the_memory_in_every_form_is_refused(model, monkeypatch):
     allow(monkeypatch, 1000)
     with pytest.raises(TooLarge, match=r"would take 0.\d\d GB of 0.00 GB free"):

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
 
 from conftest import random_rotation, scene
+from fixed_settings import fixed_kernel
 from kernelgpa import KernelGPA, Observations, RigidGPA, metrics
 from kernelgpa._numerics.lapack import fill_upper_triangle
 from kernelgpa.errors import NumericalFailure
@@ -91,11 +92,11 @@ def test_conjugate_gradients_solve_what_woodbury_solves(weighted):
 @pytest.mark.parametrize("modes", ["auto", "paper", "program"])
 def test_the_map_of_many_features_is_the_same_by_either_solver(modes):
     points, _ = scene(n=12, m=500, hidden=0.2, seed=3, bend=0.1, noise=0.01)
-    model = KernelGPA(bandwidth=0.4, inducing=40, modes=modes)
+    model = fixed_kernel(bandwidth=0.4, inducing=40, modes=modes)
     direct = model.fit(points)
     size = np.sqrt(np.mean(np.sum(direct.map_**2, axis=1)))
     values = direct.eigenvalues_
-    iterative = IterativeKernelGPA(bandwidth=0.4, inducing=40, modes=modes).fit(points)
+    iterative = fixed_kernel(kind=IterativeKernelGPA, bandwidth=0.4, inducing=40, modes=modes).fit(points)
     assert iterative.spectrum_.solver == "low-rank: LOBPCG"
     assert_allclose(iterative.eigenvalues_, values, rtol=1e-4)
     # the weight of the cost in the faithful map comes from the approximation, therefore it differs a little
@@ -134,23 +135,23 @@ def test_clouds_that_are_surely_connected_are_connected(seed, hidden, flat):
 @pytest.mark.parametrize("smoothing", [1e-3, 0.1])
 def test_the_stated_error_of_inducing_points_bounds_the_true_one(bandwidth, smoothing):
     points = scene(n=4, m=150, hidden=0.0, bend=0.1, noise=0.01, seed=3)[0]
-    exact = KernelGPA(bandwidth=bandwidth, smoothing=smoothing).fit(points)
+    exact = fixed_kernel(bandwidth=bandwidth, smoothing=smoothing).fit(points)
     assert_allclose(exact.inducing_errors_, 0)
     stated = []
     for inducing in (10, 40, 120):
-        thin = KernelGPA(bandwidth=bandwidth, smoothing=smoothing, inducing=inducing).fit(points)
+        thin = fixed_kernel(bandwidth=bandwidth, smoothing=smoothing, inducing=inducing).fit(points)
         for t, (one, other) in enumerate(zip(thin.warps_, exact.warps_, strict=True)):
             error = np.sqrt(np.mean(np.sum((one(points[t]) - other(points[t])) ** 2, axis=1)))
             assert error <= thin.inducing_errors_[t]
         stated.append(thin.inducing_errors_.max())
     assert stated[2] < stated[1]
-    whole = KernelGPA(bandwidth=bandwidth, smoothing=smoothing, inducing=150).fit(points)
+    whole = fixed_kernel(bandwidth=bandwidth, smoothing=smoothing, inducing=150).fit(points)
     assert whole.inducing_errors_.max() < 1e-5 * stated[0]
 
 
 def test_the_energy_of_a_warp_is_that_of_the_plain_formula():
     points = scene(n=4, m=40, hidden=0.0)[0]
-    for model in (KernelGPA(), KernelGPA(inducing=12), KernelGPA(kernel="wendland", bandwidth=0.8)):
+    for model in (fixed_kernel(), fixed_kernel(inducing=12), fixed_kernel(kernel="wendland", bandwidth=0.8)):
         part = model.fit(points).warps_[0].kernel_part
         energy = np.trace(part.weights.T @ part.gram(part.centres) @ part.weights)
         assert_allclose(model.warps_[0].energy, energy, rtol=1e-9)
@@ -159,7 +160,7 @@ def test_the_energy_of_a_warp_is_that_of_the_plain_formula():
 def test_too_few_inducing_points_are_diagnosed():
     points = scene(n=4, m=150, hidden=0.0, bend=0.1, noise=0.01, seed=3)[0]
     kinds = {
-        count: [finding.kind for finding in KernelGPA(bandwidth=0.15, inducing=count).fit(points).diagnose()]
+        count: [finding.kind for finding in fixed_kernel(bandwidth=0.15, inducing=count).fit(points).diagnose()]
         for count in (20, 150)
     }
     assert "too few inducing points" in kinds[20]
@@ -171,7 +172,7 @@ def test_too_few_inducing_points_are_diagnosed():
 def test_the_excess_of_the_faithful_map_is_within_its_limits_with_the_iterative_solver(hidden, weighted):
     points = scene(n=12, m=600, hidden=hidden, noise=0.02, bend=0.1, seed=1)[0]
     weights = np.random.default_rng(0).uniform(0.2, 5, 600) if weighted else None
-    fitted = IterativeKernelGPA(inducing=40).fit(points, weights)
+    fitted = fixed_kernel(kind=IterativeKernelGPA, inducing=40).fit(points, weights)
     assert fitted.spectrum_.solver == "low-rank: LOBPCG"
     faithful, rigid = fitted.map_, RigidGPA().fit(points, weights).map_
     clouds = [fitted._reduced_cloud(t) for t in range(12)]

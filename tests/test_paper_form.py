@@ -11,20 +11,21 @@ from scipy.linalg import orthogonal_procrustes
 
 from authors_results import authors_results
 from conftest import scene
-from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAWarning, RigidGPA, metrics
+from fixed_settings import fixed_kernel, fixed_tps
+from kernelgpa import AffineGPA, KernelGPAWarning, RigidGPA, metrics
 from kernelgpa.observations.sampling import farthest_points
 from plain_formulas import gaussian, kernel_cost, paper_map, published_kernel_cost
 from shared_data import load
 
 GOLDEN = {
     "AFFINE": AffineGPA(modes="program"),
-    "TPS": TPSGPA(control_points=5, smoothing=0.01, modes="program"),
-    "KERNEL": KernelGPA(bandwidth=0.3, smoothing=0.05, modes="program"),
+    "TPS": fixed_tps(control_points=5, smoothing=0.01, modes="program"),
+    "KERNEL": fixed_kernel(bandwidth=0.3, smoothing=0.05, modes="program"),
 }
 OWN = {
     "affine": AffineGPA(modes="program"),
-    "tps": TPSGPA(control_points=4, smoothing=0.01, modes="program"),
-    "kernel": KernelGPA(bandwidth=0.3, smoothing=0.05, modes="program"),
+    "tps": fixed_tps(control_points=4, smoothing=0.01, modes="program"),
+    "kernel": fixed_kernel(bandwidth=0.3, smoothing=0.05, modes="program"),
 }
 
 
@@ -114,8 +115,8 @@ def test_the_plain_formulas_give_the_same_map(method, dimension):
 
 def test_all_points_as_inducing_points_give_the_exact_map(dimension):
     points, _ = scene(n=5, m=40, d=dimension, hidden=0.3, seed=5)
-    exact = KernelGPA(modes="program").fit(points)
-    thin = KernelGPA(modes="program", inducing=40).fit(points)
+    exact = fixed_kernel(modes="program").fit(points)
+    thin = fixed_kernel(modes="program", inducing=40).fit(points)
     assert_allclose(thin.eigenvalues_, exact.eigenvalues_, rtol=1e-8)
     assert_allclose(thin.map_, exact.map_, rtol=0, atol=1e-8 * np.abs(exact.map_).max())
     query = np.random.default_rng(0).standard_normal((20, dimension))
@@ -124,7 +125,7 @@ def test_all_points_as_inducing_points_give_the_exact_map(dimension):
 
 @pytest.mark.parametrize(
     ("gpa", "low", "high"),
-    [(RigidGPA(), 5.7, 5.9), (AffineGPA(), 3.0, 3.2), (KernelGPA(bandwidth=0.25, smoothing=0.2), 0.0, 0.8)],
+    [(RigidGPA(), 5.7, 5.9), (AffineGPA(), 3.0, 3.2), (fixed_kernel(bandwidth=0.25, smoothing=0.2), 0.0, 0.8)],
     ids=["rigid", "affine", "kernel"],
 )
 def test_real_faces_agree_as_well_as_published(gpa, low, high):
@@ -148,7 +149,7 @@ def closed_form_square(X, points):  # (m, d), (n, m, d) -> (d, d)
 @pytest.mark.parametrize("bend", [0.05, 0.3])
 def test_the_closed_form_with_r_g_is_that_of_the_eigenvectors_of_l(bend, dimension):
     points = scene(d=dimension, bend=bend, seed=4)[0]
-    gpa = KernelGPA(modes="paper", scale_method="closed-form").fit(points)
+    gpa = fixed_kernel(modes="paper", scale_method="closed-form").fit(points)
     X = gpa.spectrum_.vectors
     Lambda, V = np.linalg.eigh(closed_form_square(X, points))
     expected = X @ V * np.sqrt(Lambda)
@@ -159,7 +160,7 @@ def test_the_closed_form_with_r_g_is_that_of_the_eigenvectors_of_l(bend, dimensi
 
 def test_the_closed_form_of_the_program_takes_the_eigenvalues_of_l_and_leaves_r_g_out():
     points = scene(bend=0.5, seed=4)[0]
-    gpa = KernelGPA(modes="program", scale_method="closed-form").fit(points)
+    gpa = fixed_kernel(modes="program", scale_method="closed-form").fit(points)
     scales = np.sqrt(np.linalg.eigvalsh(closed_form_square(gpa.spectrum_.vectors, points)))[::-1]
     expected = gpa.spectrum_.vectors * scales
     assert_allclose(gpa.map_ @ gpa.map_.T, expected @ expected.T, rtol=0, atol=1e-10 * scales.max() ** 2)
@@ -168,16 +169,16 @@ def test_the_closed_form_of_the_program_takes_the_eigenvalues_of_l_and_leaves_r_
 def test_the_refined_map_of_the_paper_is_that_of_d_free_modes(dimension):
     for seed in range(5):
         points = scene(d=dimension, bend=0.2, seed=seed)[0]
-        paper, free = (KernelGPA(modes=modes).fit(points) for modes in ("paper", dimension))
+        paper, free = (fixed_kernel(modes=modes).fit(points) for modes in ("paper", dimension))
         assert_allclose(paper.map_, free.map_, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-4, 1e-2])
 def test_r_g_keeps_nearly_coinciding_eigenvectors_from_mixing_the_axes(noise):
     points, template = scene(bend=0.0, noise=noise, hidden=0.2, seed=1)
-    assert metrics.map_error(KernelGPA(modes="paper").fit(points).map_, template) < 3 * noise
+    assert metrics.map_error(fixed_kernel(modes="paper").fit(points).map_, template) < 3 * noise
     with pytest.warns(KernelGPAWarning, match="nearly coincide"):
-        program = KernelGPA(modes="program").fit(points)
+        program = fixed_kernel(modes="program").fit(points)
     assert metrics.map_error(program.map_, template) > 3 * noise
 
 
@@ -185,4 +186,4 @@ def test_separate_eigenvalues_give_no_warning_about_axes():
     points = scene(bend=0.5, seed=0, noise=0.01)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        KernelGPA(modes="program").fit(points)
+        fixed_kernel(modes="program").fit(points)

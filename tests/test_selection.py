@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 from authors_results import authors_results
 from conftest import random_rotation, scene
-from kernelgpa import TPSGPA, AffineGPA, InvalidObservations, InvalidSetting, KernelGPA, RigidGPA, plotting, selection
+from fixed_settings import fixed_kernel, fixed_tps
+from kernelgpa import AffineGPA, InvalidObservations, InvalidSetting, KernelGPA, RigidGPA, plotting, selection
 from kernelgpa.estimators.screening import screen
 from kernelgpa.observations.collection import as_observations
 from kernelgpa.simulate import exchanged
@@ -25,16 +26,16 @@ MODELS = [
     RigidGPA(),
     RigidGPA(scaling=True),
     AffineGPA(),
-    TPSGPA(control_points=3),
-    KernelGPA(),
-    KernelGPA(inducing=12),
+    fixed_tps(control_points=3),
+    fixed_kernel(),
+    fixed_kernel(inducing=12),
 ]
 every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 
 
 def test_the_authors_cross_validation_error_is_reproduced(dimension):
     points, data = authors_results(dimension)
-    model = KernelGPA(bandwidth=0.3, smoothing=0.05, modes="program")
+    model = fixed_kernel(bandwidth=0.3, smoothing=0.05, modes="program")
     result = selection.cross_validate(model, points, folds=10)
     assert_allclose(result.cve, data["KERNEL_cve"][0], rtol=1e-8)
 
@@ -68,8 +69,8 @@ def test_every_observation_is_tested_once(model, folds):
 def test_folds_given_as_lists_and_solved_in_threads_are_those_given_by_number():
     points, _ = scene(n=5, m=30, seed=1, hidden=0.0)
     lists = [list(range(i, 30, 4)) for i in range(4)]
-    by_number = selection.cross_validate(KernelGPA(), points, folds=4)
-    by_list = selection.cross_validate(KernelGPA(), points, folds=lists, n_jobs=2)
+    by_number = selection.cross_validate(fixed_kernel(), points, folds=4)
+    by_list = selection.cross_validate(fixed_kernel(), points, folds=lists, n_jobs=2)
     assert np.array_equal(by_list.predictions, by_number.predictions)
 
 
@@ -77,7 +78,7 @@ def test_flexible_warps_predict_deforming_clouds_better():
     points, _ = scene(n=8, m=60, seed=2, bend=0.1, hidden=0.1)
     scores = [
         selection.cross_validate(model, points, folds=6).sensor_rms
-        for model in (RigidGPA(), AffineGPA(), KernelGPA(bandwidth=1.0, smoothing=0.01))
+        for model in (RigidGPA(), AffineGPA(), fixed_kernel(bandwidth=1.0, smoothing=0.01))
     ]
     assert scores[0] > scores[1] > scores[2]
 
@@ -105,7 +106,7 @@ def test_several_families_of_warps_are_searched_at_once():
         points,
         grid=[
             (AffineGPA(), {"modes": ("auto",)}),
-            (KernelGPA(), {"kernel": ("gaussian", "matern52"), "bandwidth": (1.0,)}),
+            (fixed_kernel(), {"kernel": ("gaussian", "matern52"), "bandwidth": (1.0,)}),
         ],
         folds=4,
         rounds=0,
@@ -134,9 +135,10 @@ def test_a_setting_that_cannot_be_computed_scores_infinity_and_reports_why():
         ({"grid": {"bandwidth": 0.3}}, "expected a list of values"),
         ({"grid": {"kernel": "gaussian"}}, "expected a list of values"),
         ({"grid": [AffineGPA()]}, "a list of .estimator, values. pairs"),
-        ({"grid": [(KernelGPA(), {"band": (1,)})]}, "grid names .'band'."),
+        ({"grid": [(fixed_kernel(), {"band": (1,)})]}, "grid names .'band'."),
         ({"rounds": -1}, "rounds is -1"),
         ({"rounds": 1.5}, "rounds is 1.5"),
+        ({"rounds": True}, "rounds is True"),
         ({"n_jobs": 0}, "n_jobs is 0"),
         ({"folds": 5.0}, "folds is 5.0"),
         ({"folds": None}, "folds is None"),
@@ -193,7 +195,7 @@ def test_a_fold_that_disconnects_the_clouds_or_flattens_one_is_named():
             selection.cross_validate(model, flat, folds=[[0, 1]])
 
 
-@pytest.mark.parametrize("model", [AffineGPA(), TPSGPA(control_points=3), KernelGPA(bandwidth=1.0)], ids=repr)
+@pytest.mark.parametrize("model", [AffineGPA(), fixed_tps(control_points=3), fixed_kernel(bandwidth=1.0)], ids=repr)
 def test_flat_clouds_in_space_are_scored_as_in_the_plane(model):
     flat, _ = scene(n=5, m=40, d=2, seed=2, hidden=0.0, bend=0.05)
     rng = np.random.default_rng(0)
@@ -207,7 +209,7 @@ def test_wrong_matches_do_not_change_the_tuned_setting_of_a_robust_fit():
     clean, _ = scene(n=10, m=60, seed=2, bend=0.1, noise=0.01, hidden=0.0)
     wrong, _ = exchanged(clean, 0.1)
     grid = {"bandwidth": (0.25, 1.0), "smoothing": (1e-3, 0.1, 10.0)}
-    model = KernelGPA(robust="geman-mcclure")
+    model = fixed_kernel(robust="geman-mcclure")
     of_clean, of_wrong = (selection.tune(points, model, grid, folds=5, rounds=0) for points in (clean, wrong))
     scores = {tuple(trial.settings.values()): trial.sensor_rms for trial in of_clean.trials}
     assert (  # two of the settings are nearly as good as each other
@@ -255,7 +257,7 @@ def test_a_prediction_does_not_depend_on_observations_of_its_fold():
 
 
 def test_the_repr_of_a_cross_validation_shows_its_score():
-    result = selection.cross_validate(KernelGPA(), scene()[0], folds=4)
+    result = selection.cross_validate(fixed_kernel(), scene()[0], folds=4)
     assert f"sensor_rms={result.sensor_rms:.6g}" in repr(result)
 
 
@@ -289,18 +291,18 @@ class _UnpicklableKernel(Kernel):
 def test_a_kernel_that_cannot_be_sent_to_other_processes_is_named():
     points = scene(n=4, m=30, hidden=0.0)[0]
     with pytest.raises(InvalidSetting, match="cannot be sent to other processes"):
-        selection.tune(points, KernelGPA(kernel=_UnpicklableKernel()), {"bandwidth": [0.3, 0.5]}, rounds=0, n_jobs=2)
+        selection.tune(points, fixed_kernel(kernel=_UnpicklableKernel()), {"bandwidth": [0.3, 0.5]}, rounds=0, n_jobs=2)
 
 
 def test_more_processes_than_settings_are_not_started():
     points = scene(n=4, m=30, hidden=0.0)[0]
-    assert len(selection.tune(points, KernelGPA(), {"bandwidth": [0.3]}, rounds=0, n_jobs=10**6).trials) == 1
+    assert len(selection.tune(points, fixed_kernel(), {"bandwidth": [0.3]}, rounds=0, n_jobs=10**6).trials) == 1
 
 
 def test_an_array_in_place_of_an_estimator_is_named_in_one_line():
     points = scene(n=4, m=30, hidden=0.0)[0]
     with pytest.raises(InvalidSetting, match="expected RigidGPA") as caught:
-        selection.tune(KernelGPA(), points)
+        selection.tune(fixed_kernel(), points)
     assert len(str(caught.value)) < 200
 
 
@@ -314,7 +316,7 @@ def test_a_setting_whose_score_is_nan_does_not_win():
         return result
 
     scoring = Scoring(problem, landmark_folds(3, problem), robust=False, validate=validate)
-    searches = [Search(KernelGPA(), {"bandwidth": [0.2, 0.5]})]
+    searches = [Search(fixed_kernel(), {"bandwidth": [0.2, 0.5]})]
     tuning = selection.search_settings(searches, scoring, rounds=0)
     assert tuning.best_trial.settings == {"bandwidth": 0.5}
     assert "double precision" in tuning.trials[0].failure
@@ -322,20 +324,20 @@ def test_a_setting_whose_score_is_nan_does_not_win():
 
 def test_a_bandwidth_below_all_distances_raises():
     with pytest.raises(InvalidSetting, match="bandwidth is 1e-300"):
-        KernelGPA(bandwidth=1e-300).fit(scene()[0])
+        fixed_kernel(bandwidth=1e-300).fit(scene()[0])
 
 
 def test_a_progress_that_cannot_be_called_raises_at_once():
     with pytest.raises(InvalidSetting, match="progress"):
-        selection.tune(scene()[0], KernelGPA(), {"bandwidth": [0.5]}, progress=3)
+        selection.tune(scene()[0], fixed_kernel(), {"bandwidth": [0.5]}, progress=3)
 
 
 def test_any_positive_number_of_jobs_is_accepted():
     points = scene(n=4, m=30, hidden=0.0)[0]
-    KernelGPA(n_jobs=10**30).fit(points)
+    fixed_kernel(n_jobs=10**30).fit(points)
     for n_jobs in (0, True, "a", 1.5):
         with pytest.raises(InvalidSetting, match="n_jobs"):
-            KernelGPA(n_jobs=n_jobs).fit(points)
+            fixed_kernel(n_jobs=n_jobs).fit(points)
 
 
 def test_a_robust_fit_is_not_preferred_for_rejecting_what_deforms():
@@ -350,8 +352,8 @@ def test_a_robust_fit_is_not_preferred_for_rejecting_what_deforms():
         cloud += 0.8 * bump * moving[:, None] * rng.standard_normal(3)
     points += 0.002 * rng.standard_normal(points.shape)
     grid = {"bandwidth": [0.5], "smoothing": [1e-3, 1e2]}
-    tuning = selection.tune(points, KernelGPA(robust="geman-mcclure"), grid, folds=5, rounds=0)
+    tuning = selection.tune(points, fixed_kernel(robust="geman-mcclure"), grid, folds=5, rounds=0)
     assert tuning.settings["smoothing"] == 1e-3
-    flexible, stiff = (KernelGPA(bandwidth=0.5, smoothing=s, robust="geman-mcclure") for s in (1e-3, 1e2))
+    flexible, stiff = (fixed_kernel(bandwidth=0.5, smoothing=s, robust="geman-mcclure") for s in (1e-3, 1e2))
     scores = [selection.cross_validate(model, points, folds=5).sensor_rms for model in (flexible, stiff)]
     assert scores[1] < scores[0]  # by the weights of their own fits the stiff warps would have won

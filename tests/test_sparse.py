@@ -14,6 +14,7 @@ from scipy.sparse import csc_array
 from scipy.spatial.distance import cdist
 
 from conftest import scene
+from fixed_settings import fixed_kernel
 from kernelgpa import InvalidSetting, KernelGPA, NumericalFailure, forecast, selection
 from kernelgpa._numerics.sparse import count_within, distances_within, factorised
 from kernelgpa.observations.collection import as_observations
@@ -130,7 +131,7 @@ def test_a_sparse_cloud_gives_the_results_of_the_dense_one(rng, weighted, d):
 def test_a_sparse_fit_is_the_dense_fit(modes, hidden, robust):
     data = scene(5, 120, bend=0.1, hidden=hidden, noise=0.01)[0]
     settings = {"kernel": "wendland", "bandwidth": 0.5, "modes": modes, "robust": robust}
-    dense, sparse = KernelGPA(**settings).fit(data), SparseKernelGPA(**settings).fit(data)
+    dense, sparse = fixed_kernel(**settings).fit(data), fixed_kernel(kind=SparseKernelGPA, **settings).fit(data)
     expected = dense.map_, dense.residuals_, dense.spectrum_.values, dense.rotations_
     assert sparse.spectrum_.solver == "matrix-free: LOBPCG"
     # eigenvectors by LOBPCG are good to the root of its residual at best; the faithful map does not go through them
@@ -143,16 +144,18 @@ def test_a_sparse_fit_is_the_dense_fit(modes, hidden, robust):
 
 def test_sparse_folds_are_the_dense_folds():
     data = scene(5, 120, bend=0.1, noise=0.01)[0]
-    dense = selection.cross_validate(KernelGPA(kernel="wendland", bandwidth=0.5), data, folds=6)
-    sparse = selection.cross_validate(SparseKernelGPA(kernel="wendland", bandwidth=0.5), data, folds=6)
+    dense = selection.cross_validate(fixed_kernel(kernel="wendland", bandwidth=0.5), data, folds=6)
+    sparse = selection.cross_validate(
+        fixed_kernel(kind=SparseKernelGPA, kernel="wendland", bandwidth=0.5), data, folds=6
+    )
     assert_allclose(sparse.sensor_rms, dense.sensor_rms, rtol=1e-7)
 
 
 def test_small_clouds_may_be_dense_and_large_ones_sparse():
     data = scene(5, 120, bend=0.1, hidden=0.0, noise=0.01)[0]
     data[4][60:] = np.nan
-    dense = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
-    mixed = SparseFrom80(kernel="wendland", bandwidth=0.5).fit(data)
+    dense = fixed_kernel(kernel="wendland", bandwidth=0.5).fit(data)
+    mixed = fixed_kernel(kind=SparseFrom80, kernel="wendland", bandwidth=0.5).fit(data)
     assert [type(mixed._reduced_cloud(t)) for t in (4, 0)] == [DenseCloud, SparseCloud]
     assert_allclose(mixed.map_, dense.map_, rtol=0, atol=1e-8)
 
@@ -162,7 +165,7 @@ def test_clouds_of_many_landmarks_and_small_support_are_sparse(rng):
     shape = rng.standard_normal((2500, 3))
     shape *= [1.0, 0.8, 0.6] / np.linalg.norm(shape, axis=1)[:, None]
     data = [shape + 0.02 * np.sin(3 * shape + t) + 1e-3 * rng.standard_normal(shape.shape) for t in range(3)]
-    model = KernelGPA(kernel="wendland", bandwidth=0.08)
+    model = fixed_kernel(kernel="wendland", bandwidth=0.08)
     family = model._family()
     near = family.neighbours(as_observations(data).clouds[0])
     assert near is not None
@@ -198,9 +201,9 @@ def test_the_cost_of_sparse_clouds_is_their_sum(rng):
 def test_points_that_are_unseen_or_far_are_warped_as_by_dense_matrices():
     data = scene(5, 120, bend=0.1, noise=0.01)[0]
     queries = np.vstack([data[2], [[1e200, 0, 0], [np.nan, 1, 1]]])
-    model = KernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
+    model = fixed_kernel(kernel="wendland", bandwidth=0.5).fit(data)
     dense = model.transform(queries, 2), model.warps_[2].jacobian(queries)
-    sparse = SparseKernelGPA(kernel="wendland", bandwidth=0.5).fit(data)
+    sparse = fixed_kernel(kind=SparseKernelGPA, kernel="wendland", bandwidth=0.5).fit(data)
     assert sparse.warps_[2].sparse
     assert_allclose(sparse.transform(queries, 2), dense[0], rtol=1e-8, atol=1e-8)
     assert_allclose(sparse.warps_[2].jacobian(queries), dense[1], rtol=1e-7, atol=1e-7)
@@ -211,8 +214,10 @@ def test_points_that_are_unseen_or_far_are_warped_as_by_dense_matrices():
 def test_sparse_maps_are_the_dense_ones_for_any_smoothing_and_any_unit_of_the_weights(smoothing, weight):
     data = scene(4, 150, bend=0.1, noise=0.01)[0]
     weights = np.full(150, weight)
-    dense = KernelGPA(kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(data, weights)
-    sparse = SparseKernelGPA(kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(data, weights)
+    dense = fixed_kernel(kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(data, weights)
+    sparse = fixed_kernel(kind=SparseKernelGPA, kernel="wendland", bandwidth=0.5, smoothing=smoothing).fit(
+        data, weights
+    )
     assert_allclose(sparse.map_, dense.map_, rtol=0, atol=1e-7)
 
 
@@ -220,13 +225,13 @@ def test_a_matrix_that_is_singular_by_rounding_is_a_numerical_failure():
     data = scene(3, 100, hidden=0.0)[0]
     data[:, 50:60] = data[:, :10]
     with pytest.raises(NumericalFailure, match="raise smoothing"):
-        SparseKernelGPA(kernel="wendland", smoothing=1e-17).fit(data)
+        fixed_kernel(kind=SparseKernelGPA, kernel="wendland", smoothing=1e-17).fit(data)
 
 
 def test_a_sparse_fit_of_very_few_landmarks_is_the_dense_fit():
     data = scene(3, 7, hidden=0.0)[0]
-    dense = KernelGPA(kernel="wendland").fit(data)
-    assert_allclose(SparseKernelGPA(kernel="wendland").fit(data).map_, dense.map_, rtol=0, atol=1e-9)
+    dense = fixed_kernel(kernel="wendland").fit(data)
+    assert_allclose(fixed_kernel(kind=SparseKernelGPA, kernel="wendland").fit(data).map_, dense.map_, rtol=0, atol=1e-9)
 
 
 class Ball(Kernel):
@@ -245,7 +250,7 @@ class Ball(Kernel):
 def test_a_user_s_kernel_must_be_positive_definite_and_vanish_outside_of_its_support():
     data = scene(3, 200, hidden=0.0)[0]
     with pytest.raises(InvalidSetting, match="positive definite"):
-        SparseKernelGPA(kernel=Ball(1.0)).fit(data)
+        fixed_kernel(kind=SparseKernelGPA, kernel=Ball(1.0)).fit(data)
     for support in (0.5, 0.0, -1.0, "a", np.nan):
         with pytest.raises(InvalidSetting, match="support"):
-            SparseKernelGPA(kernel=Ball(support)).fit(data)
+            fixed_kernel(kind=SparseKernelGPA, kernel=Ball(support)).fit(data)

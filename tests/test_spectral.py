@@ -6,115 +6,31 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.linalg import eigh, norm
+from numpy.linalg import norm
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conftest import random_rotation, scene
-from kernelgpa import InvalidObservations, NumericalFailure, Observations
-from kernelgpa.gauge.baselines import factorisation
-from kernelgpa.gauge.initial import affine_cost
-from kernelgpa.spectrum.dense import DenseCost
+from kernelgpa import NumericalFailure, Observations
 from kernelgpa.spectrum.eigenpairs import Metric, Spectrum, Uniqueness, bottom_eigenpairs
 from kernelgpa.spectrum.krylov import RESIDUAL
-from kernelgpa.spectrum.low_rank import Block, Features, LowRankCost
-from kernelgpa.spectrum.operator import DiagonalPlusLowRank, OperatorLimits
+from kernelgpa.spectrum.operator import OperatorLimits
 from kernelgpa.spectrum.total import total_cost
-from kernelgpa.warps import AffineFamily, KernelFamily, LowRankFactor, ThinPlateFamily, reduce
-from kernelgpa.warps.kernels import Gaussian, Wendland
-
-EPS = np.finfo(float).eps
-LAPACK, CHOLESKY, WOODBURY = "dense: LAPACK, partial", "dense: Cholesky and Krylov", "low-rank: Woodbury and Krylov"
-SOLVERS = [LAPACK, CHOLESKY, WOODBURY]
-
-THIN = {
-    "affine": AffineFamily(),
-    "thin-plate": ThinPlateFamily(2, 0.01),
-    "inducing": KernelFamily(Gaussian(), 0.5, 0.1, inducing=10),
-}
-EXACT = {"gaussian": KernelFamily(Gaussian(), 0.3, 0.1), "wendland": KernelFamily(Wendland(), 1.0, 0.01)}
-FAMILIES = {**THIN, **EXACT}
-PAIRS = [(name, solver) for name in FAMILIES for solver in SOLVERS if name in THIN or solver != WOODBURY]
-
-
-LIMITS = {
-    LAPACK: OperatorLimits(dense=10**6, direct=10**6),
-    CHOLESKY: OperatorLimits(dense=10**6, direct=0),
-    WOODBURY: OperatorLimits(dense=0, direct=0),
-}
-
-
-def solve_with(clouds, m, dimension, modes, solver, metric=None):
-    """Return the bottom eigenpairs by the given solver, also for small problems."""
-    spectrum = bottom_eigenpairs(total_cost(clouds, m, LIMITS[solver]), dimension, modes, metric)
-    assert spectrum.solver == solver
-    return spectrum
-
-
-def total_matrix(clouds, m):
-    Q = np.zeros((m, m))
-    for cloud in clouds:
-        Q[np.ix_(cloud.seen, cloud.seen)] += cloud.cost_matrix()
-    return Q
-
-
-def reference(Q):
-    """Return all eigenpairs on the complement of the constants."""
-    m = len(Q)
-    complement = np.linalg.qr(np.column_stack([np.ones(m), np.eye(m)[:, 1:]]))[0][:, 1:]
-    values, vectors = eigh(complement.T @ Q @ complement)
-    return values, complement @ vectors
-
-
-def assert_bottom(spectrum, Q, modes):
-    """Compare the values, and the span of the vectors if a gap determines it."""
-    values, vectors = reference(Q)
-    rounding = 10 * EPS * np.trace(Q)
-    assert spectrum.values.shape == (modes + 1,)
-    assert spectrum.vectors.shape == (len(Q), modes)
-    assert_allclose(spectrum.values, values[: modes + 1], rtol=0, atol=rounding)
-    assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(modes), rtol=0, atol=1000 * EPS)
-    assert_allclose(spectrum.vectors.sum(axis=0), 0, rtol=0, atol=1000 * EPS * np.sqrt(len(Q)))
-    residual = RESIDUAL * values[modes] + rounding  # of each vector; the span rotates by at most this over the gap
-    assert norm(Q @ spectrum.vectors - spectrum.vectors * spectrum.values[:modes], axis=0).max() <= 2 * residual
-    for k in range(1, modes + 1):
-        gap = values[k] - values[k - 1]
-        if gap > 1e3 * residual:
-            inside = spectrum.vectors[:, :k]
-            outside = inside - vectors[:, :k] @ (vectors[:, :k].T @ inside)
-            assert norm(outside) <= 10 * np.sqrt(k) * residual / gap
-
-
-def reduced(family, points):
-    return [reduce(family, cloud) for cloud in Observations.from_array(points).clouds]
-
-
-class PrescribedSpectrum:
-    """A reduced cloud with the given smallest eigenvalues."""
-
-    def __init__(self, values, m=160, seed=0, thin=False):
-        columns = np.column_stack([np.ones(m), np.random.default_rng(seed).standard_normal((m, m - 1))])
-        basis = np.linalg.qr(columns)[0]
-        self.values = np.concatenate([[0.0], values, np.ones(m - 1 - len(values)) if thin else _remaining(values, m)])
-        self.seen = np.arange(m)
-        self._form = (basis * self.values) @ basis.T
-        few = len(values) + 1
-        self._factor = LowRankFactor(np.ones(m), basis[:, :few] * np.sqrt(1 - self.values[:few])) if thin else None
-
-    def cost_matrix(self):
-        return 0.5 * (self._form + self._form.T)
-
-    def sparse_kernel(self):
-        return None
-
-    def low_rank_factor(self):
-        return self._factor
-
-
-def _remaining(values, m):
-    """Return closely spaced eigenvalues right above the given ones."""
-    top = max(values)
-    return np.linspace(top + 1e-4, top + 2.0, m - 1 - len(values))
-
+from kernelgpa.warps import AffineFamily, reduce
+from spectral_solvers import (
+    CHOLESKY,
+    EPS,
+    EXACT,
+    FAMILIES,
+    PAIRS,
+    SOLVERS,
+    THIN,
+    WOODBURY,
+    PrescribedSpectrum,
+    assert_bottom,
+    reduced,
+    solve_with,
+    total_matrix,
+)
 
 # -- against a full eigen-decomposition --
 
@@ -162,6 +78,19 @@ def test_all_eigenvalues_can_be_computed():
     clouds = reduced(AffineFamily(), scene(n=3, m=m, hidden=0.0)[0])
     spectrum = bottom_eigenpairs(total_cost(clouds, m), 3, m - 2)
     assert_bottom(spectrum, total_matrix(clouds, m), m - 2)
+
+
+def test_an_indefinite_matrix_is_refused():
+    cloud = PrescribedSpectrum([-0.1, 0.2, 0.3, 0.4])
+    with pytest.raises(NumericalFailure, match="raise smoothing"):
+        solve_with([cloud], 160, 3, 3, CHOLESKY)
+
+
+def test_many_modes_of_many_features_are_found_without_a_block_method():
+    """LOBPCG needs several landmarks per wanted eigenpair; with fewer the dense solver takes over."""
+    clouds = reduced(THIN["inducing"], scene(n=4, m=120)[0])
+    cost = total_cost(clouds, 120, OperatorLimits(dense=0, dense_features=0, woodbury=20))
+    assert_bottom(bottom_eigenpairs(cost, 3, 30), total_matrix(clouds, 120), 30)
 
 
 # -- in the metric of the weights --
@@ -220,38 +149,6 @@ def test_a_vanishing_weight_gives_the_spectrum_without_the_landmark():
     overlap = np.abs(spectra[0].vectors[5:].T @ spectra[1].vectors)
     gap = np.diff(np.concatenate([[0], spectra[1].values])).min()
     assert_allclose(overlap, np.eye(3), rtol=0, atol=1e-9 * 40 / gap)
-
-
-# -- the choice of the solver --
-
-
-def test_the_solver_depends_on_size_and_operator():
-    small, large = (scene(n=3, m=m, hidden=0.0)[0] for m in (60, 420))
-    chosen = {
-        (name, size): bottom_eigenpairs(total_cost(reduced(FAMILIES[name], points), points.shape[1]), 3, 3).solver
-        for name in ("affine", "gaussian")
-        for size, points in (("small", small), ("large", large))
-    }
-    assert chosen == {
-        ("affine", "small"): LAPACK,
-        ("affine", "large"): WOODBURY,
-        ("gaussian", "small"): LAPACK,
-        ("gaussian", "large"): CHOLESKY,
-    }
-
-
-def test_many_features_give_a_dense_operator():
-    points = scene(n=3, m=420, hidden=0.0)[0]
-    clouds = reduced(KernelFamily(Gaussian(), 0.5, 0.1, inducing=70), points)
-    assert bottom_eigenpairs(total_cost(clouds, 420), 3, 3).solver == CHOLESKY
-
-
-def test_one_dense_cloud_gives_a_dense_operator():
-    points = scene(n=3, m=420, hidden=0.0)[0]
-    clouds = [*reduced(AffineFamily(), points[:2]), *reduced(EXACT["gaussian"], points[1:])]
-    spectrum = bottom_eigenpairs(total_cost(clouds, 420), 3, 3)
-    assert spectrum.solver == CHOLESKY
-    assert_bottom(spectrum, total_matrix(clouds, 420), 3)
 
 
 # -- repeated eigenvalues --
@@ -345,99 +242,3 @@ def test_equal_eigenvalues_d_and_d_plus_1_have_no_gap(solver):
         solve_with([PrescribedSpectrum([0.1, 0.2, 0.3, 0.31], thin=thin)], 160, 3, 3, solver).uniqueness
         is Uniqueness.UNIQUE
     )
-
-
-def test_the_low_rank_part_of_the_summed_cost_has_the_rank_of_all_clouds(dimension):
-    """D - Q is of rank d + 1 for each cloud, not for all of them."""
-    points, _ = scene(n=4, m=40, d=dimension, hidden=0.2, seed=1)
-    cost = affine_cost(Observations.from_array(points).stacked)
-    views = np.sum(~np.isnan(points[:, :, 0]), axis=0)
-    rank = np.linalg.matrix_rank(np.diag(views) - cost.apply(np.eye(40)), tol=1e-9)
-    assert rank == 4 * (dimension + 1)
-
-
-def test_the_total_cost_is_the_trace():
-    clouds = reduced(AffineFamily(), scene(n=4, m=120)[0])
-    Q = total_matrix(clouds, 120)
-    assert total_cost(clouds, 120).trace == pytest.approx(np.trace(Q), rel=100 * EPS)
-    assert bottom_eigenpairs(total_cost(clouds, 120), 3, 3).top == pytest.approx(np.trace(Q), rel=100 * EPS)
-
-
-# -- the operators --
-
-
-@pytest.mark.parametrize("kind", [DenseCost, LowRankCost])
-@given(seed=st.integers(0, 1000), scale=st.floats(0.1, 10), lift=st.floats(0.01, 10), extra=st.integers(0, 3))
-@settings(max_examples=15)
-def test_an_operator_and_its_inverse_equal_the_dense_matrix(kind, seed, scale, lift, extra):
-    m, rng = 40, np.random.default_rng(seed)
-    basis = np.linalg.qr(rng.standard_normal((m, 6)))[0] * rng.uniform(0.1, 0.9, 6)
-    weights = rng.uniform(1, 2, m)
-    Q = np.diag(weights) - basis @ basis.T
-    cost = (
-        DenseCost(Q)
-        if kind is DenseCost
-        else LowRankCost(Features(weights, (Block(np.arange(len(basis)), weights, basis),)))
-    )
-    x = rng.standard_normal((m, 4))
-    assert cost.landmarks == m
-    assert cost.trace == pytest.approx(np.trace(Q), rel=100 * EPS)
-    assert_allclose(cost.apply(x), Q @ x, rtol=0, atol=100 * EPS * norm(x))
-    assert_allclose(cost.apply(x[:, 0]), Q @ x[:, 0], rtol=0, atol=100 * EPS * norm(x))
-    diagonal, columns = rng.uniform(0.1, 1, m), 0.1 * rng.standard_normal((m, extra)) / np.sqrt(m)
-    S = scale * Q + np.diag(diagonal) - columns @ columns.T + lift
-    solve = cost.solver(scale, DiagonalPlusLowRank(diagonal, columns, np.full(cost.landmarks, np.sqrt(lift))))
-    tolerance = 100 * EPS * np.linalg.cond(S) * norm(np.linalg.inv(S), 2) * norm(x)
-    assert_allclose(solve(x), np.linalg.inv(S) @ x, rtol=0, atol=tolerance)
-    factors = rng.uniform(0.5, 2, m)
-    expected = factors[:, None] * Q * factors @ x
-    assert_allclose(cost.rescaled(factors).apply(x), expected, rtol=0, atol=1000 * EPS * norm(x))
-    assert_allclose(solve(x[:, 0]), np.linalg.inv(S) @ x[:, 0], rtol=0, atol=tolerance)
-
-
-@pytest.mark.parametrize("name", THIN)
-def test_low_rank_and_dense_operators_are_equal(name):
-    clouds = reduced(THIN[name], scene(n=4, m=120)[0])
-    dense = total_cost(clouds, 120)
-    thin = total_cost(clouds, 120, OperatorLimits(dense=0))
-    assert isinstance(dense, DenseCost)
-    assert isinstance(thin, LowRankCost)
-    assert_allclose(thin.apply(np.eye(120)), dense.matrix, rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
-    assert_allclose(dense.matrix, total_matrix(clouds, 120), rtol=0, atol=100 * EPS * norm(dense.matrix, 2))
-
-
-def test_an_indefinite_matrix_is_refused():
-    cloud = PrescribedSpectrum([-0.1, 0.2, 0.3, 0.4])
-    with pytest.raises(NumericalFailure, match="raise smoothing"):
-        solve_with([cloud], 160, 3, 3, CHOLESKY)
-
-
-# -- the classical factorisation --
-
-
-@pytest.mark.parametrize("name", ["hidden", "weighted"])
-def test_the_factorisation_needs_complete_clouds_with_equal_weights(name):
-    points = scene(n=3, m=20, hidden=0.3 if name == "hidden" else 0.0)[0]
-    observations = Observations.from_array(points, weights=np.arange(1.0, 21) if name == "weighted" else None)
-    cost = total_cost(reduced(AffineFamily(), points), 20)
-    with pytest.raises(InvalidObservations, match="every landmark seen by every cloud, with equal weights"):
-        factorisation(observations.stacked, cost)
-
-
-def test_the_factorisation_of_affine_copies_is_the_affine_spectrum(dimension):
-    rng = np.random.default_rng(0)
-    template = rng.standard_normal((30, dimension))
-    points = np.stack([template @ (np.eye(dimension) + 0.2 * rng.standard_normal((dimension,) * 2)) for _ in range(4)])
-    observations = Observations.from_array(points)
-    cost = total_cost(reduced(AffineFamily(), points), 30)
-    a, b = factorisation(observations.stacked, cost), bottom_eigenpairs(cost, dimension, dimension)
-    assert a.solver == "classical factorisation"
-    assert_allclose(a.values[:dimension], 0, rtol=0, atol=b.rounding)
-    assert_allclose(a.vectors @ a.vectors.T, b.vectors @ b.vectors.T, rtol=0, atol=b.rounding / b.values[dimension])
-
-
-def test_many_modes_of_many_features_are_found_without_a_block_method():
-    """LOBPCG needs several landmarks per wanted eigenpair; with fewer the dense solver takes over."""
-    clouds = reduced(THIN["inducing"], scene(n=4, m=120)[0])
-    cost = total_cost(clouds, 120, OperatorLimits(dense=0, dense_features=0, woodbury=20))
-    assert_bottom(bottom_eigenpairs(cost, 3, 30), total_matrix(clouds, 120), 30)

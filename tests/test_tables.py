@@ -16,7 +16,7 @@ from kernelgpa.io import csv_file
 from kernelgpa.io.attributes import parse_attributes
 from kernelgpa.io.landmark_file import ReadOptions
 from kernelgpa.io.links import parse_links
-from test_formats import FUZZ, mutated
+from test_damaged_files import FUZZ, mutated
 
 CLOUDS, LANDMARKS = ["ann", "bob", "eve"], ["nose", "ear", "chin", "eye", "lip"]
 

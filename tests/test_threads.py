@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from conftest import scene
-from kernelgpa import TPSGPA, AffineGPA, KernelGPA, RigidGPA
+from fixed_settings import fixed_kernel, fixed_tps
+from kernelgpa import AffineGPA, RigidGPA
 from kernelgpa._numerics import lapack, threads
 from kernelgpa._numerics.threads import free_cores, free_cores_for, limit_threads, one_blas_thread, parallel_map
 
@@ -173,7 +174,7 @@ def test_two_clouds_are_worked_on_at_the_same_time(inducing, monkeypatch):
             met.append(meeting.wait(timeout=60))
         return np.exp(-0.5 * r**2)
 
-    KernelGPA(kernel=kernel, inducing=inducing).fit(scene(n=4, m=420, hidden=0.0)[0])
+    fixed_kernel(kernel=kernel, inducing=inducing).fit(scene(n=4, m=420, hidden=0.0)[0])
     assert len(met) >= 4
 
 
@@ -199,7 +200,7 @@ def test_one_job_is_one_thread_throughout(monkeypatch):
         used.add(threading.get_ident())
         return np.exp(-0.5 * r**2)
 
-    KernelGPA(kernel=kernel, n_jobs=1).fit(scene(n=2, m=1100, hidden=0.0)[0])
+    fixed_kernel(kernel=kernel, n_jobs=1).fit(scene(n=2, m=1100, hidden=0.0)[0])
     assert used == {threading.get_ident()}
 
 
@@ -228,7 +229,7 @@ def test_an_error_ends_the_work():
 # -- BLAS threads --
 
 
-@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), TPSGPA(control_points=3), KernelGPA()], ids=repr)
+@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), fixed_tps(control_points=3), fixed_kernel()], ids=repr)
 def test_every_blas_has_one_thread_during_a_fit(model, monkeypatch):
     seen = []
     inner = type(model)._fit_problem
@@ -248,7 +249,7 @@ def test_simultaneous_fits_restore_the_number_of_blas_threads():
     points = scene(n=4, m=40)[0]
     with threadpool_limits(2):
         with ThreadPoolExecutor(4) as pool:
-            maps = list(pool.map(lambda _: KernelGPA().fit(points).map_, range(24)))
+            maps = list(pool.map(lambda _: fixed_kernel().fit(points).map_, range(24)))
         assert blas_threads() == {2}
     assert all(np.array_equal(one, maps[0]) for one in maps)
 

@@ -15,7 +15,8 @@ from sklearn.metrics import average_precision_score
 
 from conftest import random_rotation
 from conftest import scene as blob
-from kernelgpa import InvalidSetting, KernelGPA, RigidGPA, metrics, selection, simulate, uncertainty
+from fixed_settings import fixed_kernel
+from kernelgpa import InvalidSetting, RigidGPA, metrics, selection, simulate, uncertainty
 from kernelgpa.estimators.robust import LEAST_FACTOR, LOSSES
 from kernelgpa.gauge.faithful import AllowedIncrease, allowed_increase, faithful_registration
 from kernelgpa.spectrum.total import total_cost
@@ -42,7 +43,7 @@ def test_the_default_map_is_as_accurate_as_the_rigid_one_whatever_the_settings(h
     rigid = metrics.map_error(RigidGPA().fit(scene.points).map_, scene.template)
     for bandwidth in (0.1, 0.5, 1.5):
         for smoothing in (1e-4, 1e-2, 1.0):
-            gpa = KernelGPA(bandwidth=bandwidth, smoothing=smoothing).fit(scene.points)
+            gpa = fixed_kernel(bandwidth=bandwidth, smoothing=smoothing).fit(scene.points)
             assert metrics.map_error(gpa.map_, scene.template) <= 1.2 * rigid
 
 
@@ -79,8 +80,8 @@ def warps_by_rule(gpa, rule):
 def test_a_map_of_few_views_is_smooth(views, bandwidth, seed):
     """Neighbouring landmarks are seen by different people; the rigid map jumps between them, the default must not."""
     points, truth, test = few_views(seed, views)
-    default = KernelGPA(bandwidth=bandwidth).fit(points)
-    paper = KernelGPA(bandwidth=bandwidth, modes="program").fit(points)
+    default = fixed_kernel(bandwidth=bandwidth).fit(points)
+    paper = fixed_kernel(bandwidth=bandwidth, modes="program").fit(points)
     near_rigid = warps_by_rule(default, own_error_only)
     smooth, ours, jagged = (sensor_median(warps, test) for warps in (paper.warps_, default.warps_, near_rigid))
     # the second term of the rule removes most of the excess over the paper's map that the first term alone leaves
@@ -95,7 +96,7 @@ def test_an_observation_of_vanishing_weight_has_the_influence_of_a_missing_one()
     everything = np.where(np.isnan(points), np.nanmean(points, axis=1, keepdims=True), points)
     everything += np.random.default_rng(0).normal(0, 5, points.shape) * np.isnan(points)
     weights = np.where(np.isnan(points[:, :, 0]), 1e-9, 1.0)
-    missing, vanishing = KernelGPA().fit(points), KernelGPA().fit(everything, weights=weights)
+    missing, vanishing = fixed_kernel().fit(points), fixed_kernel().fit(everything, weights=weights)
     assert vanishing.registration_.faithful.excess == pytest.approx(missing.registration_.faithful.excess, rel=0.1)
     # the width of a kernel is measured over all points, whatever their weights
     assert sensor_median(vanishing.warps_, test) == pytest.approx(sensor_median(missing.warps_, test), rel=0.2)
@@ -107,7 +108,7 @@ def test_robust_maps_of_two_views_do_not_depend_on_the_order_of_clouds(seed):
     rng = np.random.default_rng(seed)
     points, _ = blob(n=6, m=60, hidden=0.0, bend=0.1, noise=0.01, seed=seed)
     points[np.argsort(rng.random((6, 60)), axis=0) >= 2] = np.nan
-    maps = [KernelGPA(robust="geman-mcclure").fit(points[order]).map_ for order in (range(6), rng.permutation(6))]
+    maps = [fixed_kernel(robust="geman-mcclure").fit(points[order]).map_ for order in (range(6), rng.permutation(6))]
     assert metrics.map_error(maps[1], maps[0]) < 1e-6 * np.linalg.norm(maps[0], axis=1).max()
 
 
@@ -119,7 +120,7 @@ def test_noise_alone_does_not_flatten_a_thin_map():
     points[np.argsort(rng.random((40, 200)), axis=0) >= 4] = np.nan
     rigid, thin = RigidGPA().fit(points), np.linalg.svd(template - template.mean(axis=0), compute_uv=False)[2]
     for settings in ({}, {"bandwidth": 1.0, "smoothing": 1e-3}):
-        default = KernelGPA(**settings).fit(points)
+        default = fixed_kernel(**settings).fit(points)
         assert metrics.map_error(default.map_, template) < 1.1 * metrics.map_error(rigid.map_, template)
         assert default.scales_[2] > 0.85 * thin
 
@@ -127,8 +128,11 @@ def test_noise_alone_does_not_flatten_a_thin_map():
 def test_the_sensor_error_reveals_the_collapse_of_the_papers_map_and_consistency_does_not():
     scene = liver(0.3, 1.0)
     settings = {"bandwidth": 1.0, "smoothing": 1e-4}
-    paper, default = KernelGPA(**settings, modes="program").fit(scene.points), KernelGPA(**settings).fit(scene.points)
-    reference = KernelGPA(bandwidth=0.5, smoothing=0.1, modes="program").fit(scene.points)
+    paper, default = (
+        fixed_kernel(**settings, modes="program").fit(scene.points),
+        fixed_kernel(**settings).fit(scene.points),
+    )
+    reference = fixed_kernel(bandwidth=0.5, smoothing=0.1, modes="program").fit(scene.points)
     assert metrics.map_error(paper.map_, scene.template) > 5 * metrics.map_error(default.map_, scene.template)
     consistency = [metrics.consistency(g.transform_clouds(scene.surfaces)).mean() for g in (paper, reference)]
     assert consistency[0] < consistency[1]  # the paper's score prefers the collapsed map
@@ -142,7 +146,7 @@ def test_tuning_finds_settings_near_the_best_of_the_grid(hidden, noise):
     grid = {"bandwidth": (0.1, 0.5), "smoothing": (1e-2, 1e-1, 10.0)}
     tuned = selection.tune(scene.points, grid=grid, folds=5, rounds=1).best
     trials = [
-        KernelGPA(bandwidth=b, smoothing=s).fit(scene.points) for b in grid["bandwidth"] for s in grid["smoothing"]
+        fixed_kernel(bandwidth=b, smoothing=s).fit(scene.points) for b in grid["bandwidth"] for s in grid["smoothing"]
     ]
     assert sensor_rms(tuned, scene) <= 1.1 * min(sensor_rms(gpa, scene) for gpa in trials)
     assert metrics.map_error(tuned.map_, scene.template) <= 1.1 * min(
@@ -154,9 +158,9 @@ def test_tuning_finds_settings_near_the_best_of_the_grid(hidden, noise):
 @pytest.mark.parametrize(("hidden", "noise"), [(0.0, 0.0), (0.3, 1.0)])
 def test_robust_fits_find_wrong_matches_and_keep_the_map(hidden, noise, loss):
     scene = liver(hidden, noise)
-    clean = KernelGPA(bandwidth=0.5, robust=loss).fit(scene.points)
+    clean = fixed_kernel(bandwidth=0.5, robust=loss).fit(scene.points)
     points, wrong = simulate.exchanged(scene.points, 0.2)
-    gpa = KernelGPA(bandwidth=0.5, robust=loss).fit(points)
+    gpa = fixed_kernel(bandwidth=0.5, robust=loss).fit(points)
     seen = ~np.isnan(points[:, :, 0])
     assert average_precision_score(wrong[seen], gpa.residuals_[seen]) >= 0.98
     assert metrics.map_error(gpa.map_, scene.template) <= 1.15 * metrics.map_error(clean.map_, scene.template)
@@ -170,14 +174,14 @@ def test_robust_fits_find_wrong_matches_and_keep_the_map(hidden, noise, loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_robust_fit_of_exact_copies_is_exact(loss):
     scene = simulate.liver(clouds=5, landmarks=40, bend=0.0, vertices=202)
-    gpa = KernelGPA(robust=loss).fit(scene.points)
+    gpa = fixed_kernel(robust=loss).fit(scene.points)
     assert metrics.map_error(gpa.map_, scene.template) < 1e-8 * 200
     assert_allclose(gpa.weights_, 1, atol=1e-9)
 
 
 def test_an_unknown_loss_raises():
     with pytest.raises(InvalidSetting, match="robust is 'cauchy'; expected one of huber, tukey, geman-mcclure"):
-        KernelGPA(robust="cauchy").fit(liver(0.0, 0.0).points)
+        fixed_kernel(robust="cauchy").fit(liver(0.0, 0.0).points)
 
 
 def test_weights_of_known_accuracy_improve_the_map():
@@ -187,7 +191,8 @@ def test_weights_of_known_accuracy_improve_the_map():
     points = scene.points + deviation[:, :, None] * rng.standard_normal(scene.points.shape)
     weights = deviation**-2 / np.mean(deviation**-2)
     plain, weighted = (
-        metrics.map_error(KernelGPA(bandwidth=0.5).fit(points, weights=w).map_, scene.template) for w in (None, weights)
+        metrics.map_error(fixed_kernel(bandwidth=0.5).fit(points, weights=w).map_, scene.template)
+        for w in (None, weights)
     )
     assert weighted <= 0.8 * plain
 
@@ -202,7 +207,7 @@ def test_regions_have_the_stated_coverage(hidden, noise):
     for i in range(4):  # every landmark is left out once
         out = np.zeros(100, dtype=bool)
         out[order[i::4]] = True
-        estimate = uncertainty(selection.cross_validate(KernelGPA(bandwidth=0.5), points[:, ~out], folds=15))
+        estimate = uncertainty(selection.cross_validate(fixed_kernel(bandwidth=0.5), points[:, ~out], folds=15))
         images = estimate.validation.fitted.transform_clouds(points[:, out])
         distances = np.linalg.norm(images - metrics.mean_of_others(images), axis=2)
         for t in range(len(points)):

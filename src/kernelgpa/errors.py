@@ -1,6 +1,6 @@
 """The exceptions and the warning of the library.
 
-Every message says where the problem is, what was found, and what to do.
+Every message states where the problem is, what was found, and what to do.
 """
 
 from __future__ import annotations

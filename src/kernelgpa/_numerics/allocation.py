@@ -1,6 +1,6 @@
 """New matrices, large ones populated at once, with the library's own error if the system refuses the memory.
 
-The system hands out new memory page by page, as each page is first written to.  In a virtual machine that costs more
+The system provides new memory page by page, when each page is first written to.  In a virtual machine that costs more
 than factorising a large matrix: with pages populated at once, fits of 10 x 1000 and 10 x 2000 take a quarter to a
 third less time.  Small arrays reuse memory that the allocator holds, and are left to it.
 """

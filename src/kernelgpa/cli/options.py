@@ -80,11 +80,16 @@ Curves = Annotated[bool, typer.Option("--curves", help="TPS files: use the point
 # -- method --
 MethodName = Annotated[Method | None, typer.Option(help="The kind of warp.  [kernel]")]
 Bandwidth = Annotated[
-    float | None,
-    typer.Option(help="Kernel warps: width of the kernel, in mean distances between points of a cloud.  [0.25]"),
+    str | None,
+    typer.Option(
+        metavar="NUMBER|auto",
+        help="Kernel warps: width of the kernel, in mean distances between points of a cloud.  [auto: chosen by "
+        "leave-one-out residuals]",
+    ),
 ]
 Smoothing = Annotated[
-    float | None, typer.Option(help="Kernel and tps warps: penalty on bending.  [kernel 0.1, tps 0.01]")
+    str | None,
+    typer.Option(metavar="NUMBER|auto", help="Kernel and tps warps: penalty on bending.  [auto: chosen likewise]"),
 ]
 Kernel = Annotated[str | None, typer.Option(help=f"Kernel warps, one of {', '.join(KERNELS)}.  [gaussian]")]
 ControlPoints = Annotated[int | None, typer.Option(help="Tps warps: number of control points along each axis.  [5]")]
@@ -97,7 +102,11 @@ Modes = Annotated[
     str | None, typer.Option(help="How the map is computed: auto, paper, program, or a number of eigenvectors.  [auto]")
 ]
 Robust = Annotated[
-    str | None, typer.Option(help="Down-weight wrong matches by this loss: huber, tukey or geman-mcclure.  [none]")
+    str | None,
+    typer.Option(
+        help="Down-weight wrong matches by this loss: huber, tukey, geman-mcclure, none, or auto, which decides by "
+        "the residuals.  [kernel auto, others none]"
+    ),
 ]
 Tune = Annotated[bool | None, typer.Option("--tune", help="Choose bandwidth and smoothing by cross-validation.")]
 Folds = Annotated[int | None, typer.Option(help="Number of folds of the cross-validation.  [10]")]

@@ -22,7 +22,7 @@ from ..trust import selection
 from . import options
 from .app import app
 from .messages import formatted, print_matching, print_message, printed_warnings, with_option_names
-from .settings import RunSettings, modes_of, run_settings
+from .settings import RunSettings, modes_of, number_or_word, run_settings
 
 MOST_FINDINGS = 5  # that are printed; the report lists all
 
@@ -75,7 +75,7 @@ def register(
 
         kernelgpa register scans.csv -o out --method tps --smoothing 0.1 --unit mm
 
-        kernelgpa register scans.csv -o out --tune --robust geman-mcclure
+        kernelgpa register scans.csv -o out --tune --robust tukey
 
         kernelgpa register --config out/settings.toml -o again
     """
@@ -84,8 +84,9 @@ def register(
         **{"negative_is_missing": negative_is_missing or None, "curves": curves or None, "frames": frames},
         **{"markers": markers or None, "match": match, "label_pattern": label_pattern, "merge": merge},
         **{"recursive": recursive or None},
-        **{"name": None if method is None else method.value, "kernel": kernel, "bandwidth": bandwidth},
-        **{"smoothing": smoothing, "control_points": control_points, "inducing": inducing, "scaling": scaling},
+        **{"name": None if method is None else method.value, "kernel": kernel},
+        **{"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)},
+        **{"control_points": control_points, "inducing": inducing, "scaling": scaling},
         **{"modes": modes_of(modes), "robust": robust, "tune": tune, "folds": folds, "n_jobs": n_jobs},
         **{"metadata": _text(metadata), "links": _text(links), "procrustes": procrustes},
         **{"unit": unit, "title": title},
@@ -164,6 +165,8 @@ def _short_text(summary: Summary, output: Path) -> str:
         lines.append(with_option_names(words.translate(f"{finding.kind}: {finding.found}; {finding.action}")))
     if not summary.findings:
         lines.append("diagnosis: every check passed")
+    if summary.automatic:
+        lines.insert(0, f"settings: {with_option_names(summary.automatic)}")
     return "\n".join([*lines, f"result: {output}", f"report: {output / 'report.html'}"])
 
 

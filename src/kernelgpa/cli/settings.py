@@ -14,9 +14,11 @@ from typing import Any
 
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
+from ..estimators.settings import AUTO
 from ..io.landmark_file import ReadOptions
 from ..io.model_file import METHODS
 from ..io.text import is_unicode, short_repr
+from ..report.summary import NO_LOSS, settings_for_file
 from ..trust.procrustes import CONVENTIONS
 
 LARGEST = 1e300  # of numbers in a settings file
@@ -91,7 +93,8 @@ class MethodSettings:
                 has = f"has {_listed(known)}" if known else "has no settings"
                 raise InvalidSetting(f"method {self.name} has no setting {key.replace('_', '-')}; it {has}")
         jobs = {"n_jobs": self.n_jobs} if self.n_jobs is not None and "n_jobs" in known else {}
-        estimator.set_params(**self.parameters, **jobs)
+        given = {key: None if key == "robust" and value == NO_LOSS else value for key, value in self.parameters.items()}
+        estimator.set_params(**given, **jobs)
         estimator._check_settings()
         return estimator
 
@@ -123,7 +126,7 @@ class RunSettings:
                 **input_section(self.files, self.read_options),
                 **{name: str(Path(path).resolve()) for name, path in self._tables().items()},
             },
-            "method": {"name": self.method.name, **gpa.get_params(deep=False)},
+            "method": {"name": self.method.name, **settings_for_file(gpa.registration_.settings)},
             "output": {"unit": unit, "title": self.title, "procrustes": self.procrustes},
         }
         return {name: _given(section) for name, section in sections.items()}
@@ -222,6 +225,16 @@ def _require_allowed(name: str, value: Any, kind: Kind) -> None:
 def estimator_of(section: Mapping[str, Any]) -> GPA:
     """The estimator that a section [method] describes."""
     return MethodSettings.of(section).estimator()
+
+
+def number_or_word(name: str, text: str | None) -> float | str | None:
+    """The value of an option that takes a number or "auto"."""
+    if text is None or text == AUTO:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidSetting(f"{name} is {text!r}; expected a number or {AUTO!r}") from None
 
 
 def modes_of(text: str | None) -> str | int | None:

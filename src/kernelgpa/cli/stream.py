@@ -27,10 +27,10 @@ from ..streaming.frames.input_lines import STANDARD_INPUT, InputLine, InputPosit
 from ..streaming.frames.live_view import page
 from ..streaming.frames.output_files import MAP, POSES, UPDATES, OutputFiles, require_sizes
 from ..streaming.frames.pipeline import FramePipeline, UpdateReport
+from . import options
 from .app import app
 from .messages import print_message
-from .options import Verbose
-from .settings import estimator_of, modes_of
+from .settings import estimator_of, modes_of, number_or_word
 
 STOPPED = 1  # the exit code of a run that was stopped before the end of its input
 REFRESH_INTERVAL = 1.0  # seconds between two pages of --view, or two lines of progress
@@ -42,35 +42,40 @@ class StreamMethod(StrEnum):
     KERNEL = "kernel"
 
 
+Frames = Annotated[Path, typer.Argument(help="A file of frames, one JSON object per line; - is standard input.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", help='Wait for lines to be appended, until Ctrl-C or a line {"end": true}.')
+]
+OutputFolder = Annotated[
+    Path | None, typer.Option("--output", "-o", help="A folder for poses.tum, updates.jsonl and map.csv.")
+]
+Window = Annotated[int | None, typer.Option(help="How many frames to keep; the oldest leave.  [all]")]
+Every = Annotated[int, typer.Option(min=1, help="Update the map after every so many frames.")]
+WithMap = Annotated[bool, typer.Option("--map", help="Report the landmarks that are new or moved.")]
+MapTolerance = Annotated[float, typer.Option(min=0.0, help="Motion beyond which a landmark is reported.")]
+Checkpoint = Annotated[Path | None, typer.Option(help="A file for the state; a run that finds it resumes from it.")]
+CheckpointEvery = Annotated[int, typer.Option(min=1, help="Save the state after every so many frames.")]
+View = Annotated[Path | None, typer.Option(help="A live view: an HTML page that reloads itself every second.")]
+MethodName = Annotated[StreamMethod | None, typer.Option(help="The kind of warp.  [kernel]")]
+
+
 @app.command()
 def stream(
-    frames: Annotated[Path, typer.Argument(help="A file of frames, one JSON object per line; - is standard input.")],
-    follow: Annotated[
-        bool, typer.Option("--follow", help='Wait for lines to be appended, until Ctrl-C or a line {"end": true}.')
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A folder for poses.tum, updates.jsonl and map.csv.")
-    ] = None,
-    window: Annotated[int | None, typer.Option(help="How many frames to keep; the oldest leave.  [all]")] = None,
-    every: Annotated[int, typer.Option(min=1, help="Update the map after every so many frames.")] = 1,
-    with_map: Annotated[bool, typer.Option("--map", help="Report the landmarks that are new or moved.")] = False,
-    map_tolerance: Annotated[float, typer.Option(min=0.0, help="Motion beyond which a landmark is reported.")] = 0.0,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file for the state; a run that finds it resumes from it.")
-    ] = None,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Save the state after every so many frames.")] = 100,
-    view: Annotated[
-        Path | None, typer.Option(help="A live view: an HTML page that reloads itself every second.")
-    ] = None,
-    method: Annotated[StreamMethod | None, typer.Option(help="Type of the warps.  [kernel]")] = None,
-    bandwidth: Annotated[
-        float | None, typer.Option(help="Kernel: width, as a multiple of the mean distance between points.  [0.25]")
-    ] = None,
-    smoothing: Annotated[float | None, typer.Option(help="Kernel and tps: penalty of bending.  [0.1, 0.01]")] = None,
-    modes: Annotated[
-        str | None, typer.Option(help="auto, paper, program, or a number of eigenvectors.  [auto]")
-    ] = None,
-    verbose: Verbose = False,
+    frames: Frames,
+    follow: Follow = False,
+    output: OutputFolder = None,
+    window: Window = None,
+    every: Every = 1,
+    with_map: WithMap = False,
+    map_tolerance: MapTolerance = 0.0,
+    checkpoint: Checkpoint = None,
+    checkpoint_every: CheckpointEvery = 100,
+    view: View = None,
+    method: MethodName = None,
+    bandwidth: options.Bandwidth = None,
+    smoothing: options.Smoothing = None,
+    modes: options.Modes = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Register frames as they arrive: each updates the map, and one line of JSON reports its pose.
 
@@ -89,7 +94,8 @@ def stream(
     _require_window(window, every)
     _require_distinct(frames, output, checkpoint, view)
     name = None if method is None else method.value
-    typed = {"name": name, "bandwidth": bandwidth, "smoothing": smoothing, "modes": modes_of(modes)}
+    typed: dict[str, Any] = {"name": name, "modes": modes_of(modes)}
+    typed |= {"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)}
     estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
     pipeline = FramePipeline(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
     saved = _resume(pipeline, checkpoint)
@@ -136,7 +142,7 @@ def _resume(pipeline: FramePipeline, checkpoint: Path | None) -> Saved:
     found, about = read_checkpoint(StreamingGPA, checkpoint)
     wanted = pipeline.stream
     for what, old, new in (
-        ("method", repr(found.estimator), repr(wanted.estimator)),
+        ("method", repr(found._given), repr(wanted._given)),
         ("window", found.window, wanted.window),
     ):
         if old != new:

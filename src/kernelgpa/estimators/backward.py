@@ -19,9 +19,8 @@ with the variance of eq. 18 in units of that of the noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
@@ -29,20 +28,15 @@ from scipy.stats import chi2
 from .._numerics.threads import parallel_map
 from ..observations.cloud import Cloud
 from ..typing import Array, IndexArray
-from ..warps import Family, Warp, smoothing_per_cloud
-from ..warps.automatic import LeaveOneOutError, Target, choose, sample
+from ..warps import Warp, smoothing_per_cloud
+from ..warps.affine import affine_warp
+from ..warps.automatic import LeaveOneOutError, Search, Target, choose, sample
 from ..warps.leave_out import leave_one_out
 from ..warps.protocols import WarpPrediction
+from .problem import Problem
 from .registration import Registration
 
 PROBABILITY = 0.9  # of the regions that are calibrated
-
-
-class Search(NamedTuple):
-    """A family of warps as a function of its settings, and a coarse grid of these."""
-
-    family_of: Callable[[tuple[float, ...]], Family]
-    grid: Sequence[Sequence[float]]  # none: the family has no settings
 
 
 @dataclass(frozen=True)
@@ -83,10 +77,10 @@ class BackwardWarps:
 
 def fit_backward(registration: Registration, search: Search) -> BackwardWarps:
     """Fit all clouds from the map, with the settings of the smallest leave-one-out error."""
-    targets = backward_targets(registration)
+    targets = _targets_of(registration)
     settings: tuple[float, ...] = ()
     if search.grid:
-        settings = choose(LeaveOneOutError(search.family_of, sample(targets)), search.grid)
+        settings = choose(LeaveOneOutError(search, sample(targets)))
     family = search.family_of(settings)
     counts = registration.problem.counts
     smoothing = smoothing_per_cloud(settings[-1] if settings else registration.smoothing, len(targets))
@@ -104,21 +98,29 @@ def fit_backward(registration: Registration, search: Search) -> BackwardWarps:
     )
 
 
-def backward_targets(registration: Registration) -> list[Target]:
-    """For each cloud, the map at the landmarks that it saw, and where the cloud has them."""
-    problem, weights = registration.problem, registration.statistics.weights
+def backward_targets(
+    problem: Problem,
+    positions: Array,  # (m, d) of all landmarks in the map
+    weights: Array,  # (n, m)
+) -> list[Target]:
+    """For each cloud, the map at the shared landmarks that it saw, and where the cloud has them."""
     targets = []
     for t, cloud in enumerate(problem.restricted.clouds):
         landmarks = problem.landmarks[cloud.seen]
-        positions = registration.map[landmarks]
-        targets.append(Target(Cloud(cloud.name, landmarks, positions, weights[t, landmarks]), cloud.points))
+        targets.append(Target(Cloud(cloud.name, landmarks, positions[landmarks], weights[t, landmarks]), cloud.points))
     return targets
 
 
-def rigid_backward(registration: Registration, warps: Sequence[Warp]) -> BackwardWarps:
+def _targets_of(registration: Registration) -> list[Target]:
+    return backward_targets(registration.problem, registration.map, registration.statistics.weights)
+
+
+def rigid_backward(registration: Registration) -> BackwardWarps:
     """The inverse motions of the clouds; the residuals are those of the motions themselves."""
     backward = []
-    for target, warp in zip(backward_targets(registration), warps, strict=True):
+    motions = zip(registration.size_factors, registration.rotations, registration.translations, strict=True)
+    for target, (factor, R, t) in zip(_targets_of(registration), motions, strict=True):
+        warp = affine_warp(target.cloud, R.T / factor, -R.T @ t / factor)
         residuals = np.linalg.norm(target.positions - warp(target.cloud.points), axis=1)
         counts = registration.problem.counts
         shares = _without_own_share(target.cloud, residuals, np.ones(len(residuals)), counts)

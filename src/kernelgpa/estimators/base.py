@@ -21,6 +21,7 @@ from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, IndexArray, Name
 from ..warps import Family, PreparedCloud, Smoothing, Warp
 from ..warps.inverse import inverse
+from .automatic import AutomaticChoice
 from .backward import BackwardWarps
 from .left_out import FoldSolver
 from .problem import Problem
@@ -63,8 +64,19 @@ class FittedAttributes:
 
     @property
     def smoothing_(self) -> Smoothing:
-        """The smoothing that was used, for all clouds or for each."""
+        """The smoothing of the last fit: one number, or one per cloud."""
         return self._fitted.smoothing
+
+    @property
+    def robust_(self) -> str | None:
+        """The robust loss that was used; None if none was."""
+        loss: str | None = self._fitted.settings.get("robust")
+        return loss
+
+    @property
+    def automatic_(self) -> AutomaticChoice | None:
+        """The settings that the fit chose, and why; None if all were given."""
+        return self._fitted.choice
 
     @property
     def warps_(self) -> list[Warp]:
@@ -118,12 +130,12 @@ class FittedAttributes:
 
     @property
     def shared_landmarks_(self) -> IndexArray:
-        """Landmarks that two or more participating clouds saw."""
+        """Indices of the landmarks that two or more participating clouds saw."""
         return self._fitted.problem.landmarks
 
     @property
     def weights_(self) -> Array:  # (n, m)
-        """Weights of the last solve."""
+        """Weights of the last solve: as given, lowered by a robust loss."""
         return self._fitted.statistics.weights
 
     @property
@@ -133,12 +145,12 @@ class FittedAttributes:
 
     @property
     def scaled_residuals_(self) -> Array:  # (n, m)
-        """The same, scaled so that observations near and far from others compare."""
+        """Residuals scaled to a common standard deviation, so that they can be compared between observations."""
         return self._fitted.statistics.scaled_residuals
 
     @property
     def inducing_errors_(self) -> Array:  # (n,)
-        """What inducing points may miss of each warp, in the map."""
+        """Bound on the error of each warp that the inducing points cause, in the map; 0 without them."""
         return self._fitted.statistics.inducing_errors
 
 
@@ -196,6 +208,10 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     def _family(self) -> Family:
         """The family of warps, with its settings checked."""
 
+    def _with_provisional_settings(self) -> Self:
+        """The estimator itself, or a copy with provisional numbers for settings that only data can determine."""
+        return self
+
     def _smaller_family(self, family: Family) -> Family | None:
         """The same family with fewer features per cloud, for memory; None if there is none."""
         return None
@@ -205,11 +221,37 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         return None
 
     def transform(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k, d)
-        """Take points of one cloud (given by index or name), landmarks or not, into the map."""
+        """Take points of one cloud into the map, by the warp of that cloud.
+
+        Parameters
+        ----------
+        points : array (k, d)
+            Points in the frame of the cloud, landmarks or not; NaN stays NaN.
+        cloud : hashable
+            The index or the name of the cloud.
+
+        Returns
+        -------
+        array (k, d)
+            The points in the map.
+        """
         return self._warp_of(cloud)(points)
 
     def inverse_transform(self, points: npt.ArrayLike, cloud: Name) -> Array:  # (k, d) -> (k, d)
-        """Take points of the map back into one cloud; NaN, with a warning, if there is no unique answer."""
+        """Take points of the map back into one cloud, by the inverse of its warp.
+
+        Parameters
+        ----------
+        points : array (k, d)
+            Points of the map, landmarks or not.
+        cloud : hashable
+            The index or the name of the cloud.
+
+        Returns
+        -------
+        array (k, d)
+            The points in the frame of the cloud; NaN, with a warning, if there is no unique answer.
+        """
         warp = self._warp_of(cloud)
         targets = warp.checked(points)
         found = inverse(warp, targets)
@@ -285,7 +327,8 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     def diagnose(self, points: npt.ArrayLike | None = None, cloud: Name | None = None) -> list[Finding]:
         """What may be wrong with the registration, most severe first.
 
-        With ``points`` of a ``cloud``, also whether they lie too far from its landmarks to be warped.
+        With ``points`` (k, d) of a ``cloud``, also whether they lie too far from its landmarks to be warped.  A finding
+        has a ``kind``, a ``severity`` from 0 to 1, what was ``found``, and an ``action`` to take.
         """
         from ..trust.diagnosis import diagnose
 
@@ -295,7 +338,11 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         return diagnose(self, points, cloud)
 
     def suspicious_observations(self, count: int | None = None) -> list[SuspiciousObservation]:
-        """Observations by leave-one-out residual, largest first; an empty list for rigid registrations."""
+        """Observations by leave-one-out residual, largest first; an empty list for rigid registrations.
+
+        Each has the names of its ``cloud`` and ``landmark``, its ``residual`` in the map, and its ``weight`` as a share
+        of the weight given.  ``count`` limits their number; by default all are listed.
+        """
         from ..trust.diagnosis import suspicious_observations
 
         self._require_fitted()

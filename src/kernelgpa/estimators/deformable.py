@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import Self
+
+from sklearn.base import clone
 
 from .._numerics.threads import parallel_map, require_jobs
 from ..errors import InvalidObservations, InvalidSetting, TooLarge, warn
@@ -18,12 +21,15 @@ from ..spectrum.operator import LIMITS, CostOperator, OperatorLimits
 from ..spectrum.total import total_cost
 from ..typing import Array, Name
 from ..warps import Family, ReducedCloud, smoothing_per_cloud
-from .backward import BackwardWarps, Search, fit_backward
+from ..warps.automatic import Search
+from .automatic import automatic_settings, fit_automatically
+from .backward import BackwardWarps, fit_backward
 from .base import GPA, PreparedClouds
 from .left_out import DeformableFolds
 from .problem import Problem
 from .registration import Registration, Solution, WarpStatistics, all_poses, warn_if_not_converged, whole_map
 from .robust import Reweighting, Weighting, require_loss
+from .settings import is_automatic
 
 WEAKLY_CONNECTED = (
     "some clouds share so few or so thinly spread landmarks with the rest that noise hides the affine map between "
@@ -37,7 +43,10 @@ NOT_FLAT = (
     "all clouds are flat, but by the cost of modes='program' a map that is not flat would fit them better; the flat "
     "map is kept. Use modes='auto' for clouds of a flat body; images of a body need depths"
 )
-PARALLEL_FROM = 400  # landmarks per cloud from which several clouds are worked on at the same time
+# where numbers are needed before the data are known
+PROVISIONAL_BANDWIDTH, PROVISIONAL_SMOOTHING = 0.25, 0.1
+SEARCHED = ("bandwidth", "smoothing")  # the settings of a search, in its order; thin-plate warps have the last alone
+PARALLEL_LANDMARKS = 400  # landmarks per cloud from which several clouds are worked on at the same time
 
 
 @dataclass(frozen=True)
@@ -58,15 +67,22 @@ class DeformableGPA(GPA):
 
     @property
     def _solves_from_sum(self) -> bool:
-        return self.robust is None and self.scale_method not in ("pairwise", "pairwise-published")
+        return (self.robust is None or is_automatic(self.robust)) and self.scale_method not in (
+            "pairwise",
+            "pairwise-published",
+        )
 
     # -- the algorithm --
 
     def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> DeformableFolds:
         """Register the clouds of a screened problem; return a solver for the same problem without some landmarks."""
+        if automatic_settings(self):
+            registration, folds, choice = fit_automatically(self, problem)
+            self._store(replace(registration, choice=choice))
+            return folds
         if self.modes in D_MODES and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
-        prepared = self._prepare(problem) if prepared is None else prepared
+        prepared = self._prepared(problem) if prepared is None else prepared
         weighting = Reweighting(self.robust, problem)
         solve = self._solve_weighted(problem, prepared, weighting.current)
         while weighting.update(solve.clouds, solve.solution):  # never, if robust is None
@@ -94,7 +110,7 @@ class DeformableGPA(GPA):
         cost: CostOperator,  # their sum
         rotations: Array,  # (n, d, d), initial
         gamma: float | None = None,  # penalty weight of the faithful map, if it is known
-        warm: WarmStart | None = None,  # the solution for nearly the same clouds, which takes the place of rotations
+        warm: WarmStart | None = None,  # the solution for nearly the same clouds, which replaces rotations
     ) -> Solution:
         """The map and poses of clouds, from the sum of their costs."""
         rotations = rotations if warm is None else warm.rotations
@@ -130,9 +146,14 @@ class DeformableGPA(GPA):
 
     # -- per cloud --
 
-    def _prepare(self, problem: Problem) -> PreparedClouds:
-        """What the clouds compute once for all values of ``smoothing`` and all weights."""
-        family, clouds = self._family_within_memory(problem), problem.restricted.clouds
+    def _prepare(self, problem: Problem) -> PreparedClouds | None:
+        """What the clouds compute once for all values of ``smoothing`` and all weights; None if the fit chooses."""
+        return None if automatic_settings(self) else self._prepared(problem)
+
+    def _prepared(self, problem: Problem, like: Family | None = None) -> PreparedClouds:
+        """``like`` is a family whose fit to the same clouds was within the memory."""
+        family = self._family_within_memory(problem) if like is None else self._family_like(like, problem)
+        clouds = problem.restricted.clouds
         return PreparedClouds(family, parallel_map(family.prepare, clouds, self._threads(problem.restricted)))
 
     def _reduce(self, prepared: PreparedClouds, observations: Observations) -> list[ReducedCloud]:
@@ -145,7 +166,7 @@ class DeformableGPA(GPA):
 
     def _threads(self, observations: Observations) -> int | None:
         """One thread for small clouds, which take less time than switching between threads."""
-        small = max(len(cloud.seen) for cloud in observations.clouds) < PARALLEL_FROM
+        small = max(len(cloud.seen) for cloud in observations.clouds) < PARALLEL_LANDMARKS
         return 1 if self.n_jobs is None and small else self.n_jobs
 
     def _reduced_cloud(self, cloud: Name) -> ReducedCloud:
@@ -177,6 +198,7 @@ class DeformableGPA(GPA):
             WarpStatistics.of_warps(problem, solve.observations, solve.clouds, gauge.map, warps),
             family,
             self._family().smoothing,
+            self.get_params(deep=False),
             solution.faithful,
             solution.certificate(),
         )
@@ -186,14 +208,28 @@ class DeformableGPA(GPA):
         gamma = None if self.registration_.faithful is None else self.registration_.faithful.gamma
         return self._solve(stacked, cost, self.registration_.gauge.rotations, gamma).gauge.map
 
-    def _backward_search(self, registration: Registration) -> Search:
-        """The family of warps from the map into the clouds, and the settings to choose from; by default none."""
-        return Search(lambda _: registration.family, ())
-
     def _fit_backward(self, registration: Registration) -> BackwardWarps:
-        return fit_backward(registration, self._backward_search(registration))
+        return fit_backward(registration, self._search(registration.gauge.map, free=True))
 
     # -- settings and memory --
+
+    def _search(self, positions: Array, free: bool = False) -> Search:  # (m, d)
+        """The family as a function of its settings, and the values to try against a map with the given positions.
+
+        Settings that were given as numbers are searched only if ``free``.
+        """
+        return Search(lambda _: self._family(), ())
+
+    def _with_provisional_settings(self) -> Self:
+        automatic = automatic_settings(self)
+        family = self._family()
+        values = {"bandwidth": PROVISIONAL_BANDWIDTH, "smoothing": family.smoothing, "robust": None}
+        return clone(self).set_params(**{name: values[name] for name in automatic}) if automatic else self
+
+    def _with_settings(self, settings: tuple[float, ...], loss: str | None) -> Self:
+        """A copy with the settings of a search and a robust loss."""
+        names = SEARCHED[len(SEARCHED) - len(settings) :]
+        return clone(self).set_params(**dict(zip(names, settings, strict=True)), robust=loss)
 
     def _check_settings(self) -> None:
         named = isinstance(self.modes, str) and self.modes in ("auto", *D_MODES)
@@ -206,10 +242,16 @@ class DeformableGPA(GPA):
                 f"scale_method {self.scale_method!r} belongs to modes='paper' and 'program'; with modes={self.modes!r} "
                 "use 'refined'"
             )
-        if self.robust is not None:
+        if self.robust is not None and not is_automatic(self.robust):
             require_loss(self.robust)
         require_jobs(self.n_jobs)
         self._family()
+
+    def _family_like(self, like: Family, problem: Problem) -> Family:
+        """The family with the features of another one: the smaller one if that was needed for memory."""
+        family, dimension = self._family(), problem.participants.dimension
+        same = family.features(dimension) == like.features(dimension)
+        return family if same else self._smaller_family(family) or family
 
     def _family_within_memory(self, problem: Problem) -> Family:
         """The family, or a smaller one if it would need more memory than is available."""

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._numerics.system_memory import available_memory
-from .._numerics.threads import one_blas_thread
+from .._numerics.threads import limit_threads, one_blas_thread
 from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge, warn
 from ..gauge.scales import D_MODES
 from ..observations.collection import Observations
@@ -32,10 +32,12 @@ from ..spectrum.dense import DenseCost
 from ..spectrum.total import total_cost
 from ..typing import Array, Name
 from ..warps import ReducedCloud, Warp, smoothing_per_cloud
+from .automatic import with_first_choice
 from .deformable import WEAKLY_CONNECTED, DeformableGPA
 from .problem import Problem
 from .registration import Solution, all_poses, padded, whole_map
 from .screening import screen
+from .settings import is_automatic
 
 BATCH = 50  # clouds that are read and reduced by one task
 PATIENCE = 10.0  # seconds without a worker
@@ -57,8 +59,8 @@ class DistributedFit:
     mirrored_: list[int]  # clouds left out of the map
     _client: Any
     _fitted: Any  # future of everything but the warps
-    _warps: Sequence[Any]  # futures, one a batch
-    _batch: int  # clouds in one
+    _warps: Sequence[Any]  # futures, one per batch
+    _batch: int  # clouds per batch
     _timeout: float = PATIENCE  # seconds without a worker
 
     def poses(self) -> tuple[Array, Array]:
@@ -71,8 +73,8 @@ class DistributedFit:
         count = self._result(_count, self._fitted)
         if not isinstance(cloud, Integral) or isinstance(cloud, bool) or not 0 <= cloud < count:
             raise InvalidSetting(f"cloud is {cloud!r}; there are {count}, numbered from 0")
-        batch, place = divmod(int(cloud), self._batch)
-        return np.asarray(self._result(_transformed, self._warps[batch], place, points))
+        batch, position = divmod(int(cloud), self._batch)
+        return np.asarray(self._result(_transformed, self._warps[batch], position, points))
 
     def _result(self, function: Callable[..., Any], *arguments: Any) -> Any:
         with _connected(self._client):
@@ -91,11 +93,11 @@ def fit(
         ``functools.partial(read, path)``; or such a pair itself.
     timeout : seconds that the cluster may be without a worker, at the start or later; then the error is Disconnected.
 
-    Batches of up to 50 clouds are read and reduced side by side.  The sums are dense, m x m for m landmarks, so this is
-    for many clouds rather than for many landmarks.  Robust fitting is not for this path.  Warnings of the workers are
-    given again here.
+    Batches of up to 50 clouds are read and reduced side by side.  The sums are dense, m x m for m landmarks; this is
+    therefore meant for many clouds rather than for many landmarks.  Automatic settings are
+    chosen against the rigid map, and there is no robust fitting.  Warnings of the workers are repeated here.
     """
-    if not isinstance(estimator, DeformableGPA) or estimator.robust is not None:
+    if not isinstance(estimator, DeformableGPA) or not (estimator.robust is None or is_automatic(estimator.robust)):
         raise InvalidSetting("distributed.fit takes AffineGPA, TPSGPA or KernelGPA with robust=None")
     estimator._check_settings()
     if not isinstance(sources, Sequence) or len(sources) < 2:
@@ -115,6 +117,7 @@ def _fit(
     read = [_submit(client, _read, list(sources[first : first + batch]), first) for first in firsts]
     opened = _submit(client, _problem, read)
     problem = _submit(client, _value, opened)
+    estimator = _submit(client, _with_numbers, estimator, problem)
     sums = [_submit(client, _sum_of_batch, estimator, problem, first, batch) for first in firsts]
     while len(sums) > 1:
         pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
@@ -261,6 +264,11 @@ def _problem(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
         )
     with one_blas_thread():
         return _recorded(lambda: screen(observations))
+
+
+def _with_numbers(estimator: DeformableGPA, problem: Problem) -> DeformableGPA:
+    with one_blas_thread(), limit_threads(1):
+        return with_first_choice(estimator, problem)
 
 
 def _reduced(estimator: DeformableGPA, problem: Problem, first: int, batch: int) -> list[ReducedCloud]:

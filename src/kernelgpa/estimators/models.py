@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -15,17 +14,19 @@ from ..gauge.scales import D_MODES, fix_gauge
 from ..observations.stacked import StackedClouds
 from ..spectrum.operator import CostOperator
 from ..typing import Array
-from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily
+from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, common_smoothing
+from ..warps.automatic import Search
 from ..warps.kernels import Kernel, as_kernel
-from .backward import Search
-from .deformable import DeformableGPA
-from .registration import Registration, Solution
-from .settings import bandwidth_number, smoothing_values, whole_number
+from .deformable import PROVISIONAL_BANDWIDTH, PROVISIONAL_SMOOTHING, DeformableGPA
+from .registration import Solution
+from .settings import bandwidth_number, is_automatic, smoothing_values, whole_number
 
 MOST_CONTROL_POINTS = 25  # per axis: 15,625 in space
 FEWER_INDUCING = 400  # inducing points if kernels at all points need more memory than is available
-BANDWIDTHS = (0.15, 0.4, 1.0, 2.5)  # tried first for warps into the clouds
-SMOOTHINGS = (1e-6, 1e-4, 1e-2, 1.0)
+# values that are tried first; of equal ones the first wins
+BANDWIDTHS = (0.4, 1.0, 0.15, 2.5)
+SMOOTHINGS = (1.0, 1e-2, 1e-4, 1e-6)
+THIN_PLATE_SMOOTHINGS = (1.0, 1e2, 1e-2, 1e-4, 1e-6, 1e-8)  # in the unit of the bending energy, inverted
 
 
 class AffineGPA(DeformableGPA):
@@ -101,15 +102,15 @@ class TPSGPA(DeformableGPA):
     ----------
     control_points : int, default=5
         Control points per axis, on a grid in the box of each cloud's principal axes.
-    smoothing : float or sequence of n floats, default=0.01
-        Weight of the bending energy.  It carries a unit: length^(4 - d) of the data.  A sequence has one value per
-        cloud.
+    smoothing : float, sequence of n floats or "auto", default="auto"
+        Weight of the bending energy.  A number carries a unit, length^(4 - d) of the data (0.01 in the paper).  A
+        sequence has one value per cloud.  "auto" chooses it by leave-one-out residuals; it is free of units.
     modes, scale_method, robust, n_jobs
-        As in :class:`KernelGPA`.
+        As in :class:`KernelGPA`, except that ``robust`` is None by default.
 
     Attributes
     ----------
-    map_, rotations_, translations_, warps_, scales_, eigenvalues_, residuals_, ...
+    map_, rotations_, translations_, warps_, scales_, eigenvalues_, residuals_, smoothing_, ...
         As in :class:`KernelGPA`.
 
     Examples
@@ -123,7 +124,7 @@ class TPSGPA(DeformableGPA):
     def __init__(
         self,
         control_points: int = 5,
-        smoothing: float | Sequence[float] = 0.01,
+        smoothing: float | Sequence[float] | str = "auto",
         modes: str | int = "auto",
         scale_method: str = "refined",
         robust: str | None = None,
@@ -140,12 +141,16 @@ class TPSGPA(DeformableGPA):
         count = whole_number("control_points", self.control_points, least=2)
         if count > MOST_CONTROL_POINTS:
             raise InvalidSetting(f"control_points is {count} per axis; use at most {MOST_CONTROL_POINTS}")
-        return ThinPlateFamily(count, smoothing_values(self.smoothing))
+        given = PROVISIONAL_SMOOTHING if is_automatic(self.smoothing) else self.smoothing
+        return ThinPlateFamily(count, smoothing_values(given))
 
-    def _backward_search(self, registration: Registration) -> Search:
-        (m, d), count = registration.gauge.map.shape, int(self.control_points)
-        unit = (np.linalg.norm(registration.gauge.scales) / np.sqrt(m)) ** (4 - d)  # of the bending energy, inverted
-        return Search(lambda settings: ThinPlateFamily(count, settings[-1]), [unit * 10.0 ** np.arange(-8, 3, 2)])
+    def _search(self, positions: Array, free: bool = False) -> Search:
+        (m, d), count = positions.shape, int(self.control_points)
+        if not free and not is_automatic(self.smoothing):
+            return Search(lambda _: self._family(), [[common_smoothing(self._family().smoothing)]])
+        size = float(np.linalg.norm(positions - positions.mean(axis=0)) / np.sqrt(m))
+        grid = [value * size ** (4 - d) for value in THIN_PLATE_SMOOTHINGS]
+        return Search(lambda settings: ThinPlateFamily(count, settings[-1]), [grid])
 
 
 class KernelGPA(DeformableGPA):
@@ -156,11 +161,12 @@ class KernelGPA(DeformableGPA):
     kernel : str or kernel object or callable, default="gaussian"
         "gaussian", "laplacian", "matern32", "matern52", "wendland", or any positive definite function of
         distance / sigma.
-    bandwidth : float, default=0.25
-        sigma of a cloud as a multiple of the mean distance between its points; free of units.
-    smoothing : float or sequence of n floats, default=0.1
+    bandwidth : float or "auto", default="auto"
+        sigma of a cloud as a multiple of the mean distance between its points; free of units.  "auto" chooses it by
+        leave-one-out residuals in the frames of the clouds (theory, eq. 20).
+    smoothing : float, sequence of n floats or "auto", default="auto"
         mu, the price of leaving the affine map; large values give the affine registration.  A sequence has one value
-        per cloud (mu_t of the paper).
+        per cloud (mu_t of the paper).  "auto" chooses it together with the bandwidth.
     modes : {"auto", "paper", "program"} or int, default="auto"
         "auto" is the faithful map (theory, eq. 16).  "paper" is the published formulation: the d bottom eigenvectors
         times sqrt(Lambda) R_g, with R_g and the scales as rigid as possible.  "program" is what the authors' program
@@ -172,8 +178,9 @@ class KernelGPA(DeformableGPA):
     inducing : int, optional
         Centre the kernels at so many farthest points of each cloud.  By default they are centred at all points, as
         long as that fits into memory.
-    robust : {"huber", "tukey", "geman-mcclure"}, optional
-        Loss that lowers the weight of wrong matches, from solve to solve.
+    robust : {"auto", "huber", "tukey", "geman-mcclure"} or None, default="auto"
+        Loss that lowers the weight of wrong matches, from solve to solve.  "auto" uses "tukey" if the residuals have
+        heavy tails and the loss explains most observations better, and none otherwise.
     n_jobs : int, optional
         Threads for work on several clouds; by default one per core for clouds of 400 landmarks or more.
 
@@ -196,6 +203,10 @@ class KernelGPA(DeformableGPA):
         The same, times the standard deviation of the noise over that expected of each residual: lengths that compare.
     weights_ : array (n, m)
         Weights of the last solve: as given, lowered by a robust loss.
+    bandwidth_, smoothing_, robust_ : float, float or tuple, str or None
+        The values that were used.
+    automatic_ : AutomaticChoice or None
+        Which settings the fit chose and why; ``print(gpa.automatic_)`` says it in words.
     certified_ : bool or None
         Whether the rotations are proven to be the global optimum of their cost, for the weights and the gamma of the
         last solve (theory, eqs. 16b and 16c).  None if they come in closed form (``scale_method``).
@@ -227,12 +238,12 @@ class KernelGPA(DeformableGPA):
     def __init__(
         self,
         kernel: str | Kernel | Callable[[Array], Array] = "gaussian",
-        bandwidth: float = 0.25,
-        smoothing: float | Sequence[float] = 0.1,
+        bandwidth: float | str = "auto",
+        smoothing: float | Sequence[float] | str = "auto",
         modes: str | int = "auto",
         scale_method: str = "refined",
         inducing: int | None = None,
-        robust: str | None = None,
+        robust: str | None = "auto",
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -245,17 +256,26 @@ class KernelGPA(DeformableGPA):
         self.n_jobs = n_jobs
 
     def _family(self) -> KernelFamily:
+        bandwidth = PROVISIONAL_BANDWIDTH if is_automatic(self.bandwidth) else self.bandwidth
+        smoothing = PROVISIONAL_SMOOTHING if is_automatic(self.smoothing) else self.smoothing
         return KernelFamily(
             as_kernel(self.kernel),
-            bandwidth_number(self.bandwidth),
-            smoothing_values(self.smoothing),
+            bandwidth_number(bandwidth),
+            smoothing_values(smoothing),
             None if self.inducing is None else whole_number("inducing", self.inducing, least=1),
         )
 
-    def _backward_search(self, registration: Registration) -> Search:
-        family = cast(KernelFamily, registration.family)
+    @property
+    def bandwidth_(self) -> float:
+        """The bandwidth that was used."""
+        return float(self._fitted.settings["bandwidth"])
+
+    def _search(self, positions: Array, free: bool = False) -> Search:
+        family = self._family()
+        bandwidths = BANDWIDTHS if free or is_automatic(self.bandwidth) else [family.bandwidth]
+        smoothings = SMOOTHINGS if free or is_automatic(self.smoothing) else [common_smoothing(family.smoothing)]
         return Search(
-            lambda settings: replace(family, bandwidth=settings[0], smoothing=settings[1]), (BANDWIDTHS, SMOOTHINGS)
+            lambda settings: replace(family, bandwidth=settings[0], smoothing=settings[1]), (bandwidths, smoothings)
         )
 
     def _smaller_family(self, family: Family) -> Family | None:

@@ -6,8 +6,9 @@ unknown is NaN.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from ..typing import Array
 from ..warps import Family, ReducedCloud, Smoothing, Warp
 from ..warps.leave_out import leave_one_out
 from .problem import Problem
+
+if TYPE_CHECKING:
+    from .automatic import AutomaticChoice
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,10 @@ class Registration:
     statistics: WarpStatistics
     family: Family
     smoothing: Smoothing
+    settings: Mapping[str, Any]  # parameters of the estimator, with the values that were used
     faithful: Faithful | None = None
     certificate: Certificate | None = None  # of the rotations; None: they do not maximise one quadratic form
+    choice: AutomaticChoice | None = None  # of automatic settings; None: all were given
 
     @property
     def eigenvalues(self) -> Array:  # (d + 1,)

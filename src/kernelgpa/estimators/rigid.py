@@ -17,7 +17,7 @@ from ..observations import Observations
 from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Warp
 from ..warps.affine import affine_warp
-from .backward import BackwardWarps, backward_targets, rigid_backward
+from .backward import BackwardWarps, rigid_backward
 from .base import GPA, PreparedClouds
 from .left_out import Prediction
 from .problem import Problem
@@ -41,13 +41,19 @@ class RigidGPA(GPA):
     scales_ : array (d,)
         Root of the sum of squares of the map along its axes, largest first.
     eigenvalues_ : array (d + 1,)
-        Of the affine registration that the rotations start from.
+        Bottom eigenvalues of the affine registration that gives the initial rotations (theory, eq. 10).
     warps_ : list of Warp
         The poses as functions of points.
+    observations_ : Observations
+        The checked data.
+    shared_landmarks_ : array of int
+        Landmarks that two or more participating clouds saw; the map is solved from these.
+    weights_ : array (n, m)
+        The weights as given.
     mirrored_ : list
         Names of the clouds that are mirror images of the others and were left out of the map.
     residuals_, scaled_residuals_ : arrays (n, m)
-        NaN: they are computed for warps that deform.
+        All NaN, because they are computed only for warps that deform.
     certified_ : bool or None
         Whether the rotations are proven to be the global optimum of their cost (theory, eqs. 16b and 16c).  None with
         ``scaling=True``, where rotations and sizes are optimised in turn.
@@ -101,6 +107,7 @@ class RigidGPA(GPA):
             WarpStatistics.of_rigid(problem),
             self._family(),
             smoothing=0.0,
+            settings=self.get_params(deep=False),
         )
         warn_if_not_converged(solution.gauge)
         self._store(registration)
@@ -108,7 +115,7 @@ class RigidGPA(GPA):
 
     @property
     def certificate_(self) -> Certificate | None:
-        """As for every registration; computed when it is first asked for, because the fit is hardly slower."""
+        """As for every registration; computed when first read, because for hundreds of clouds it takes long."""
         found = self._fitted
         if found.certificate is None and not self.scaling:
             operator = RigidSystem(found.problem.participants.stacked).operator
@@ -124,14 +131,7 @@ class RigidGPA(GPA):
 
     def _fit_backward(self, registration: Registration) -> BackwardWarps:
         """The inverse motions."""
-        factors, rotations = registration.size_factors, registration.rotations
-        inverted = [
-            affine_warp(target.cloud, R.T / factor, -R.T @ t / factor)
-            for target, factor, R, t in zip(
-                backward_targets(registration), factors, rotations, registration.translations, strict=True
-            )
-        ]
-        return rigid_backward(registration, inverted)
+        return rigid_backward(registration)
 
     def _family(self) -> AffineFamily:
         """The family that rigid motions and similarities belong to."""

@@ -20,7 +20,7 @@ SIZE_RATIO = 3.0  # a cloud this many times larger or smaller than the others pr
 def screen(observations: Observations, sizes_differ: bool = False) -> Problem:
     """The problem of the clouds that can be registered together, with warnings about what looks wrong.
 
-    ``sizes_differ`` says that clouds of any size are expected.
+    With ``sizes_differ`` clouds of any size are expected.
     """
     everyone = np.arange(len(observations.clouds))
     problem = problem_of(observations, everyone)

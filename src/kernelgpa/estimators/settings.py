@@ -10,7 +10,12 @@ import numpy as np
 from ..errors import InvalidSetting
 from ..warps import Smoothing
 
+AUTO = "auto"  # a setting that the fit chooses
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-12, 1e100
+
+
+def is_automatic(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
 def positive_number(name: str, value: Any) -> float:
@@ -19,8 +24,12 @@ def positive_number(name: str, value: Any) -> float:
     except OverflowError:  # a whole number beyond double precision
         number = np.inf
     if not 0 < number < np.inf:
-        raise InvalidSetting(f"{name} is {value!r}; expected a positive number")
+        raise InvalidSetting(f"{name} is {value!r}; expected a positive number{_or_auto(name)}")
     return number
+
+
+def _or_auto(name: str) -> str:
+    return f" or {AUTO!r}" if name in ("bandwidth", "smoothing") else ""
 
 
 def smoothing_values(value: Any) -> Smoothing:

@@ -6,8 +6,8 @@ values of the completed clouds, multiplied by their mean size.  The published pr
 moves them like the others, which adds b at landmarks that the moved cloud did not see.  ``pairwise`` adds b at seen
 landmarks only; ``pairwise-published`` is the program, with which the paper compares its scales (Figure 3).
 
-Factorisation (Tomasi and Kanade).  The left singular vectors of all clouds side by side,  [P_1 ... P_n] = U S V',  take
-the place of the eigenvectors.
+Factorisation (Tomasi and Kanade).  The left singular vectors of all clouds side by side,  [P_1 ... P_n] = U S V',  are
+used instead of the eigenvectors.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _similarities(points: Array, seen: Array) -> Similarities:  # (m, n d), (m, 
 
 
 def factorisation(stacked: StackedClouds, cost: CostOperator) -> Spectrum:
-    """The left singular vectors of all clouds side by side, with their cost x' Q x in place of eigenvalues."""
+    """The left singular vectors of all clouds side by side, with their cost x' Q x instead of eigenvalues."""
     if stacked.weights.min() == 0 or np.ptp(stacked.weights) > 0:
         raise InvalidObservations(
             "method='svd' needs every landmark seen by every cloud, with equal weights; use method='spectral'"

@@ -34,14 +34,14 @@ from .rotations import Operator
 
 # orthonormal bases of the linear span of SO(d)
 SPANS = {2: np.array([np.eye(2), [[0.0, -1.0], [1.0, 0.0]]]) / np.sqrt(2), 3: np.eye(9).reshape(9, 3, 3)}
-ROUNDING_MARGIN = 1000.0  # a gap below this multiple of eps times the root of the number of unknowns is rounding error
+GAP_ROUNDING = 1000.0  # a gap below this multiple of eps times the root of the number of unknowns is rounding error
 GAUGE_RESIDUAL = 1e-6  # |L v| below which a unit vector v is split off as a rotation of the whole map
 LEAST_MULTIPLIER = 1e-6  # of the mean: a smaller c_t is replaced by this, so that D can be inverted
 SMALL = 36  # unknowns up to which all eigenvalues are computed at once
 # Lanczos stops at the first of these residuals at which the sign is settled; the last one is rounding level
 RESIDUALS = (1e-2, 1e-12)
 SETTLED = 10.0  # the sign is settled if the eigenvalue exceeds this multiple of its residual
-MAX_RESTARTS = 300
+MAX_RESTARTS = 300  # of Lanczos
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,22 @@ class Certificate:
         )
 
 
-def certify(operator: Operator, rotations: Array) -> Certificate:  # G, (n, d, d)
+def certify(operator: Operator, rotations: Array, max_restarts: int = MAX_RESTARTS) -> Certificate:  # G, (n, d, d)
     """The certificate of rotations for  f(R) = <R, G(R)>."""
-    dual = _Dual(operator, rotations)
+    dual = _Dual(operator, rotations, max_restarts)
     if not dual.value > 0:
         return Certificate(False, np.inf)
     gap = dual.slack * max(0.0, -dual.smallest_eigenvalue())
-    tolerance = ROUNDING_MARGIN * np.finfo(np.float64).eps * np.sqrt(dual.size)
+    tolerance = GAP_ROUNDING * np.finfo(np.float64).eps * np.sqrt(dual.size)
     return Certificate(bool(gap <= tolerance), float(gap))
 
 
 class _Dual:
     """D^(-1/2) L D^(-1/2), on coordinates with respect to a basis of the span of the rotations."""
 
-    def __init__(self, operator: Operator, rotations: Array) -> None:
+    def __init__(self, operator: Operator, rotations: Array, max_restarts: int) -> None:
         n, d, _ = rotations.shape
+        self._max_restarts = max_restarts
         products = np.swapaxes(rotations, 1, 2) @ operator(rotations)
         multipliers = 0.5 * (products + np.swapaxes(products, 1, 2))  # Lambda_t
         traces = np.trace(products, axis1=1, axis2=2) / d
@@ -144,7 +145,7 @@ class _Dual:
         start, eigenvalue, residual = np.random.default_rng(0).standard_normal(self.size), 0.0, np.inf
         for tolerance in RESIDUALS:
             try:
-                values, vectors = eigsh(lifted, k=1, which="SA", v0=start, tol=tolerance, maxiter=MAX_RESTARTS)
+                values, vectors = eigsh(lifted, k=1, which="SA", v0=start, tol=tolerance, maxiter=self._max_restarts)
             except ArpackNoConvergence:
                 return -np.inf
             vector = vectors[:, 0]

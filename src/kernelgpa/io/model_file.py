@@ -7,6 +7,7 @@ the map, the poses, the warps, residuals and weights, the spectrum.  Only kernel
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..estimators.base import GPA
 from ..estimators.problem import Problem, problem_of
 from ..estimators.registration import Registration, WarpStatistics
 from ..estimators.robust import LEAST_FACTOR
+from ..estimators.settings import AUTO
 from ..gauge.faithful import Faithful
 from ..gauge.principal_axes import Gauge
 from ..observations.collection import Observations
@@ -31,6 +33,8 @@ from .records import (
     certificate_from_pair,
     certificate_to_pair,
     checked_dimension,
+    choice_from_record,
+    choice_to_record,
     clouds_from_arrays,
     clouds_to_arrays,
     gauge_from_arrays,
@@ -44,7 +48,7 @@ from .records import (
 from .validation import LARGEST_NUMBER, CheckedArrays, InvalidRecord, checked_names, checked_number
 
 MODEL_FILE = FileKind(
-    "format", 2, "model", "expected model.npz of a result folder", "register again with settings.toml"
+    "format", 3, "model", "expected model.npz of a result folder", "register again with settings.toml"
 )
 METHODS: dict[type[GPA], str] = {RigidGPA: "rigid", AffineGPA: "affine", TPSGPA: "tps", KernelGPA: "kernel"}
 ESTIMATORS = {one.__name__: one for one in METHODS}
@@ -60,6 +64,8 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
     header = {
         "class": type(gpa).__name__,
         "settings": settings_of(gpa),
+        "used": settings_as_json(gpa.registration_.settings),
+        "choice": choice_to_record(gpa.automatic_),
         "clouds": list(observations.names),
         "landmarks": list(observations.landmarks),
         "dimension": observations.dimension,
@@ -106,7 +112,12 @@ def is_model(data: bytes) -> bool:
 
 def settings_of(gpa: GPA) -> dict[str, Any]:
     """Return the settings of an estimator as JSON can hold them."""
-    settings = gpa.get_params(deep=False)
+    return settings_as_json(gpa.get_params(deep=False))
+
+
+def settings_as_json(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as JSON can hold them."""
+    settings = dict(given)
     kernel = settings.get("kernel", "gaussian")
     named = {value: name for name, value in KERNELS.items()}
     if not isinstance(kernel, str):
@@ -126,8 +137,17 @@ def estimator_of(header: Header) -> GPA:
     return gpa
 
 
+def used_estimator_of(header: Header) -> GPA:
+    """Return the estimator of a header with the values that were used in place of automatic settings."""
+    given, used = header["settings"], header["used"]
+    for name, value in given.items():
+        if value != AUTO and used[name] != value:
+            raise InvalidRecord(f"{name} is {used[name]!r}, which is not what the settings say")
+    return estimator_of({**header, "settings": used})
+
+
 def _restored(header: Header, arrays: CheckedArrays) -> GPA:
-    gpa = estimator_of(header)
+    gpa, used = estimator_of(header), used_estimator_of(header)
     observations = _observations(header, arrays)
     n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
     part = arrays.increasing("part", most=n - 1)
@@ -143,14 +163,16 @@ def _restored(header: Header, arrays: CheckedArrays) -> GPA:
             problem,
             gauge,
             spectrum_from_arrays(header["spectrum"], arrays, shared, d),
-            warps_from_arrays(arrays, _kernel(gpa, d), n, d),
+            warps_from_arrays(arrays, _kernel(used, d), n, d),
             *mapped,
             arrays.floats("size_factors", n, least=1 / LARGEST_NUMBER),
             _statistics(arrays, problem),
-            _family(gpa, header["features"], d),
+            _family(used, header["features"], d),
             _smoothing(header["smoothing"], n),
+            used.get_params(deep=False),
             _faithful(header["faithful"], gauge),
             certificate_from_pair(header["certificate"]),
+            choice_from_record(header["choice"]),
         )
     )
     return gpa

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import FormatError, InvalidSetting, KernelGPAError
+from ..estimators.automatic import AutomaticChoice
 from ..gauge.certificate import Certificate
 from ..gauge.principal_axes import Gauge
 from ..gauge.rotations import Termination
@@ -199,6 +200,34 @@ def certificate_to_pair(certificate: Certificate | None) -> list[bool | float | 
     if certificate is None:
         return None
     return [certificate.certified, certificate.gap if np.isfinite(certificate.gap) else None]
+
+
+def choice_to_record(choice: AutomaticChoice | None) -> dict[str, Any] | None:
+    """Return the choice of automatic settings as JSON can hold it."""
+    if choice is None:
+        return None
+    numbers = {name: value if np.isfinite(value) else None for name, value in choice.numbers().items()}
+    return {"settings": dict(choice.settings), **numbers}
+
+
+def choice_from_record(record: object) -> AutomaticChoice | None:
+    if record is None:
+        return None
+    if not isinstance(record, dict) or set(record) != {"settings", "error", "tail", "gain"}:
+        raise InvalidRecord("choice is no record of automatic settings")
+    settings = record["settings"]
+    if not isinstance(settings, dict) or not set(settings) <= {"bandwidth", "smoothing", "robust"}:
+        raise InvalidRecord("choice has settings that no fit chooses")
+    for name, value in settings.items():
+        if name == "robust" and not (value is None or isinstance(value, str)):
+            raise InvalidRecord("choice has a robust loss that is no text")
+        if name != "robust":
+            checked_number(value, name, least=0)
+    numbers = {
+        name: np.nan if record[name] is None else checked_number(record[name], name)
+        for name in ("error", "tail", "gain")
+    }
+    return AutomaticChoice(settings, **numbers)
 
 
 def certificate_from_pair(pair: object) -> Certificate | None:

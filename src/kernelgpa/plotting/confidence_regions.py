@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from scipy.stats import chi
 
 from ..errors import InvalidSetting
+from ..estimators.settings import positive_number
 from ..observations.arrays import finite_rows
 from ..trust.uncertainty import Uncertainty
 from ..typing import Array
@@ -61,8 +62,7 @@ def uncertainty(
         )
     if level is not None and (not isinstance(level, Real) or not 0 < level < 1):
         raise InvalidSetting(f"level is {level!r}; expected a probability between 0 and 1, such as 0.9, or None")
-    if not isinstance(enlarged, Real) or isinstance(enlarged, bool) or not 0 < enlarged < np.inf:
-        raise InvalidSetting(f"enlarged is {enlarged!r}; expected a positive number")
+    positive_number("enlarged", enlarged)
     positions, covariances = estimate.validation.fitted.map_, estimate.map_covariance()
     d = positions.shape[1]
     deviations = np.sqrt(np.trace(covariances, axis1=1, axis2=2) / d)

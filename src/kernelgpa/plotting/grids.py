@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 from math import ceil, sqrt
-from numbers import Integral
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +12,7 @@ from matplotlib.figure import Figure
 
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
+from ..estimators.settings import whole_number
 from ..observations.cloud import Cloud
 from ..observations.identifiers import listed
 from ..typing import Array, Name
@@ -61,10 +61,9 @@ def warp_grid(
     'cloud 2'
     """
     observed = _cloud(gpa, cloud)
-    if not isinstance(lines, Integral) or isinstance(lines, bool) or lines < 1:
-        raise InvalidSetting(f"lines is {lines!r}; expected the number of cells along the widest axis, at least 1")
+    cells = whole_number("lines", lines, least=1)
     ax = axes_for(gpa.observations_.dimension, ax)
-    for colour, grid in zip(SLICE_COLOURS, _slices(observed, int(lines)), strict=False):
+    for colour, grid in zip(SLICE_COLOURS, _slices(observed, cells), strict=False):
         ax.plot(*columns(ax, gpa.transform(grid, cloud)), color=colour, linewidth=0.8)
     dots(ax, gpa.transform(observed.points, cloud), s=9, color="0.2")
     return finish(ax, f"cloud {observed.name}" if title is None else title, unit)

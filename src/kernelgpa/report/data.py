@@ -143,6 +143,7 @@ class PageData:
     mirrored: list[str]
     rejected: int | None  # observations; None if the fit was not robust
     certificate: str  # in words
+    choice: str  # of automatic settings, in words; empty if all were given
     summary: ErrorSummary
     findings: list[Finding]
     map: PackedArray  # (m, d)
@@ -182,8 +183,9 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         method=_method(gpa),
         observation_count=int(agreement.visible.sum()),
         mirrored=[str(name) for name in gpa.mirrored_],
-        rejected=None if gpa.robust is None else int(np.sum(agreement.visible & ~agreement.inliers)),
+        rejected=None if gpa.robust_ is None else int(np.sum(agreement.visible & ~agreement.inliers)),
         certificate=words.translate(_certificate(gpa)),
+        choice="" if gpa.automatic_ is None else words.translate(str(gpa.automatic_)),
         summary=_error_summary(agreement),
         findings=[_translated(one, words) for one in assessment.findings],
         map=packed(gpa.map_),
@@ -242,7 +244,7 @@ def _surface(vertices: Array, faces: IndexArray) -> SurfaceData:
 def _method(gpa: GPA) -> MethodData:
     name = type(gpa).__name__
     description = DESCRIPTIONS.get(name, "warps") + (" and sizes" if gpa._sizes_differ else "")
-    return MethodData(name, description, shown_settings(gpa.get_params()))
+    return MethodData(name, description, shown_settings(gpa.registration_.settings))
 
 
 def _certificate(gpa: GPA) -> str:

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tomli_w
@@ -46,7 +44,7 @@ from .csv_tables import (
 )
 from .metadata import Metadata
 from .page import render
-from .summary import Assessment, Summary, plain_value, summarise
+from .summary import Assessment, Summary, settings_for_file, summarise
 from .tables import Column
 
 MODEL, PICTURE = "model.npz", "clouds.png"
@@ -100,9 +98,14 @@ def write_result(gpa: GPA, folder: Path, metadata: Metadata, picture: bytes | No
 def load(folder: str | os.PathLike[str]) -> GPA:
     """Return the fitted estimator of a result folder (or of its model.npz).
 
-    >>> import kernelgpa
-    >>> gpa = kernelgpa.load("out")  # doctest: +SKIP
-    >>> gpa.transform(points, cloud="skull7")  # doctest: +SKIP
+    >>> import tempfile
+    >>> from kernelgpa import KernelGPA, load, save, simulate
+    >>> scene = simulate.liver(clouds=4, landmarks=40, vertices=202)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     out = save(KernelGPA().fit(scene.points), f"{folder}/out")
+    ...     gpa = load(out)
+    >>> gpa.transform(scene.points[2], cloud=2).shape
+    (40, 3)
     """
     return load_with_metadata(folder)[0]
 
@@ -142,7 +145,9 @@ def _is_model_file(path: Path) -> bool:
 
 def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict[str, bytes]:
     gpa = assessment.gpa
-    settings = metadata.settings or {"method": {"name": METHODS[type(gpa)], **_given(gpa.get_params(deep=False))}}
+    settings = metadata.settings or {
+        "method": {"name": METHODS[type(gpa)], **settings_for_file(gpa.registration_.settings)}
+    }
     shown = replace(metadata, settings=settings)
     landmarks = _map_file(gpa, metadata)
     files = {
@@ -175,12 +180,6 @@ def _tables(assessment: Assessment, metadata: Metadata) -> dict[str, str]:
         FINDINGS: findings_table(assessment.findings),
     }
     return tables if metadata.tuning is None else {**tables, TUNING: tuning_table(metadata.tuning)}
-
-
-def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those that are None: TOML has no null, and None is their default."""
-    plain = {name: plain_value(value) for name, value in settings.items()}
-    return {name: value for name, value in plain.items() if value is not None}
 
 
 def _map_file(gpa: GPA, metadata: Metadata) -> LandmarkFile:

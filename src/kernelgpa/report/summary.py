@@ -21,6 +21,7 @@ from ..version import __version__
 from .metadata import Metadata
 from .tables import Column, cloud_columns, known_medians, landmark_columns
 
+NO_LOSS = "none"  # the word for no robust loss in settings files and on the command line
 Scalar = bool | int | float | str | None  # what both JSON and TOML can hold, except that TOML has no null
 
 
@@ -78,6 +79,7 @@ class Summary:
     title: str
     method: str
     settings: dict[str, Scalar | list[float]]
+    automatic: str | None  # which settings the fit chose, and why; None if all were given
     clouds: int
     landmarks: int
     dimension: int
@@ -111,7 +113,8 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         kernelgpa=__version__,
         title=metadata.title,
         method=type(gpa).__name__,
-        settings={name: plain_value(value) for name, value in gpa.get_params(deep=False).items()},
+        settings={name: plain_value(value) for name, value in gpa.registration_.settings.items()},
+        automatic=None if gpa.automatic_ is None else str(gpa.automatic_),
         clouds=len(observations.clouds),
         landmarks=len(names),
         dimension=observations.dimension,
@@ -131,6 +134,14 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         findings=assessment.findings,
         kind=metadata.kind,
     )
+
+
+def settings_for_file(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as a settings file holds them: without those that are None, except that no robust loss has a word."""
+    plain = {name: plain_value(value) for name, value in settings.items()}
+    if "robust" in plain and plain["robust"] is None:
+        plain["robust"] = NO_LOSS
+    return {name: value for name, value in plain.items() if value is not None}
 
 
 def plain_value(value: Any) -> Scalar | list[float]:

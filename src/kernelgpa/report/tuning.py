@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from ..trust.agreement import json_number
+from ..trust.grid import is_number
 from ..trust.selection import Trial, Tuning
 
 MOST_FILES = 4  # that are named in the settings
@@ -67,7 +67,7 @@ def _varied(trials: list[Trial]) -> TuningAxes | None:
     names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
     tried: dict[str, list[Any]] = {name: [trial.settings.get(name) for trial in trials] for name in names}
     varied = [name for name in names if len({shown_value(value) for value in tried[name]}) > 1]
-    if not 1 <= len(varied) <= 2 or not all(_is_number(value) for name in varied for value in tried[name]):
+    if not 1 <= len(varied) <= 2 or not all(_is_finite_number(value) for name in varied for value in tried[name]):
         return None
     return TuningAxes(
         names=[str(name) for name in varied],
@@ -76,8 +76,8 @@ def _varied(trials: list[Trial]) -> TuningAxes | None:
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+def _is_finite_number(value: Any) -> bool:
+    return is_number(value) and bool(np.isfinite(float(value)))
 
 
 def without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ Out:  after each update the map of a batch fit to the same clouds, in a frame th
 Section 16 and equation 19 of docs/theory.md live here.
 """
 
-from .estimator import StreamingGPA, Update
+from .estimator import StreamingGPA
 from .odometry import Measured
+from .results import Update
 
 __all__ = ["Measured", "StreamingGPA", "Update"]

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import FormatError
 from ..io.archive import Arrays, read_arrays
 from ..io.atomic import write_bytes
-from ..io.model_file import estimator_of, settings_of
+from ..io.model_file import estimator_of, settings_of, used_estimator_of
 from ..io.records import (
     FileKind,
     Header,
@@ -38,7 +38,7 @@ from .running_sum import RunningSum
 from .solving import family_of, reduced_clouds
 from .stream_map import MotionHistory, StreamMap
 
-CHECKPOINT = FileKind("stream", 2, "checkpoint of a stream", "expected a checkpoint of a stream", "start again")
+CHECKPOINT = FileKind("stream", 3, "checkpoint of a stream", "expected a checkpoint of a stream", "start again")
 
 
 def write(stream: StreamingGPA, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
@@ -75,7 +75,9 @@ def _header(stream: StreamingGPA, seen_landmarks: list[Name]) -> Header:
     require_saveable([*seen_landmarks, *([] if stream_map is None else stream_map.landmarks)])
     return {
         "class": type(stream.estimator).__name__,
-        "settings": settings_of(stream.estimator),
+        "settings": settings_of(stream._given),
+        "used": settings_of(stream.estimator),
+        "choice_due": stream._choice_due,
         "window": stream.window,
         "automatic": stream.automatic,
         "frozen": stream.frozen,
@@ -120,7 +122,10 @@ def _restored(kind: type[StreamingGPA], header: Header, arrays: CheckedArrays) -
     if not is_integer(header["next_key"], 0):
         raise InvalidRecord(f"next_key is {header['next_key']!r}")
     stream = kind(estimator_of(header), window=header["window"], automatic=header["automatic"])
-    stream._next_key = header["next_key"]
+    if not is_integer(header["choice_due"], 0):
+        raise InvalidRecord(f"choice_due is {header['choice_due']!r}")
+    stream._next_key, stream._choice_due = header["next_key"], header["choice_due"]
+    stream.estimator = used_estimator_of(header)
     d = None if header["dimension"] is None else checked_dimension(header)
     keys = _keys(header, "keys", range(stream._next_key))
     if d is not None:

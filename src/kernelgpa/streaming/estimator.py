@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,20 +33,21 @@ from ..typing import Array, Name
 from ..warps import common_smoothing
 from .memory import MemoryLimits, require_memory
 from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions, validated
-from .results import StreamResults
+from .results import StreamResults, Update
 from .running_sum import CloudKey, RunningSum
-from .solving import disconnected_from, family_of, initial_rotations, refit, reset_if_interrupted, solve_sum
+from .solving import (
+    disconnected_from,
+    family_of,
+    initial_rotations,
+    refit,
+    reset_if_interrupted,
+    solve_sum,
+    with_settings_chosen,
+)
 from .stream_map import MotionHistory, StreamMap, align
 
-
-@dataclass(frozen=True)
-class Update:
-    """The outcome of an update."""
-
-    clouds: int  # that participate
-    landmarks: int  # of the map
-    moved: float  # root mean square motion of the landmarks that the last map had too, after alignment; NaN: no such
-    events: tuple[str, ...] = ()
+FIRST_CHOICE = 2  # clouds from which automatic settings are chosen
+CHOICE_FACTOR = 4  # times as many clouds, after which they are chosen again
 
 
 class StreamingGPA(StreamResults):
@@ -61,7 +62,9 @@ class StreamingGPA(StreamResults):
     automatic : bool, default=False
         Whether every ``add`` and ``drop`` calls ``update``, once the map can be solved.
     **settings
-        Settings of :class:`KernelGPA`, if no estimator is given.
+        Settings of :class:`KernelGPA`, if no estimator is given.  Automatic ones are chosen from the first clouds, and
+        again whenever four times as many were added; ``estimator`` holds the values in use.  An automatic robust loss
+        is none in a stream.
 
     Attributes
     ----------
@@ -83,7 +86,7 @@ class StreamingGPA(StreamResults):
         Bottom eigenvalues of the summed cost.
     waiting_, mirrored_ : lists of keys
         Clouds that share too few landmarks with the others so far, and clouds that are mirror images of the others.
-        Neither participate in the map.
+        Neither kind participates in the map.
     frozen : bool
         Whether the map is kept as it is.
 
@@ -126,8 +129,10 @@ class StreamingGPA(StreamResults):
         if window is not None and (not isinstance(window, Integral) or window < 2):
             raise InvalidSetting(f"window is {window!r}; expected None for all clouds, or 2 or more")
         super().__init__()
-        self.estimator = KernelGPA(**settings) if estimator is None else clone(estimator)
-        self.estimator._check_settings()
+        self._given = KernelGPA(**settings) if estimator is None else clone(estimator)
+        self._given._check_settings()
+        self.estimator = self._given._with_provisional_settings()
+        self._choice_due = FIRST_CHOICE  # clouds added until automatic settings are chosen
         common_smoothing(family_of(self.estimator).smoothing)  # or an error: the number of clouds is not known
         self.window, self.automatic = None if window is None else int(window), bool(automatic)
         self._weight_ranges: dict[Name, tuple[float, float]] = {}  # least and largest weight of each cloud
@@ -151,7 +156,21 @@ class StreamingGPA(StreamResults):
         weights: npt.ArrayLike | None = None,  # (s,)
         measured: Measured | Sequence[Measured] = (),
     ) -> CloudKey:
-        """Add a cloud and return its key; an id that was never seen is a new landmark."""
+        """Add a cloud and return its key; an id that was never seen is a new landmark.
+
+        Parameters
+        ----------
+        points : array (s, d)
+            The landmarks that the cloud sees.
+        ids : s hashables
+            Ids of these landmarks, in the same order.
+        time : float, optional
+            Orders the clouds in the window; by default one more than the latest time.
+        weights : array (s,), optional
+            One weight per landmark, as for :meth:`KernelGPA.fit`.
+        measured : Measured or sequence of Measured, optional
+            Measured motions from earlier clouds, or poses from a tracker.
+        """
         key = self._next_key
         if isinstance(ids, Set):
             raise InvalidObservations(f"cloud {key}: its ids are a set, which has no order; give a list")
@@ -301,6 +320,7 @@ class StreamingGPA(StreamResults):
                     "least 2 are needed"
                 )
             try:
+                self._choose_settings(running)
                 rotations = self._initial_rotations(running)
                 if len(running.participating) < 2:
                     raise InvalidObservations("only one cloud is not a mirror image of the others; add more clouds")
@@ -311,6 +331,18 @@ class StreamingGPA(StreamResults):
                 if self._map is None:
                     raise
                 self._disconnected |= disconnected_from(self._map, running)
+
+    def _choose_settings(self, running: RunningSum) -> None:
+        """Choose automatic settings from the clouds so far, at first and whenever four times as many were added."""
+        if self._given is self.estimator or self._next_key < self._choice_due:
+            return
+        chosen = with_settings_chosen(self._given, running)
+        self._choice_due = CHOICE_FACTOR * self._next_key
+        if chosen.get_params() != self.estimator.get_params():
+            self.estimator = chosen
+            running.family = family_of(chosen)
+            running.reset()
+            running.update_participation(self._disconnected)
 
     def _initial_rotations(self, running: RunningSum) -> Array:  # (n, d, d)
         """Rotations from the last map, or from an affine estimate that also finds mirror images."""

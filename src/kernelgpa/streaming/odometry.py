@@ -25,7 +25,7 @@ FARTHEST_MOTION = 1e50  # squares of larger numbers leave double precision
 CONTRADICTION = 4.0  # standard deviations of the residual beyond which a motion is rejected
 POSE_REGIONS = 8  # of a cloud, each left out once by the jackknife
 LEAST_POSE_ERROR = 1e-6  # of the cloud's size, and radians: no pose is known better
-UNKNOWN_POSE = 1e12  # times the least variance: the variance of a pose that the jackknife cannot tell
+UNKNOWN_POSE = 1e12  # times the least variance: the variance of a pose that the jackknife cannot estimate
 
 
 @dataclass(frozen=True)

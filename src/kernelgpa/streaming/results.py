@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
@@ -20,6 +21,16 @@ from ..warps.inverse import inverse
 from .odometry import MotionKey, contradictions
 from .running_sum import CloudKey, RunningSum
 from .stream_map import StreamMap
+
+
+@dataclass(frozen=True)
+class Update:
+    """The outcome of an update."""
+
+    clouds: int  # that participate
+    landmarks: int  # of the map
+    moved: float  # root mean square motion of the landmarks that the last map had too, after alignment; NaN: no such
+    events: tuple[str, ...] = ()
 
 
 class StreamResults:

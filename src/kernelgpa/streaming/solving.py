@@ -11,9 +11,11 @@ import numpy as np
 from sklearn.base import clone
 
 from ..errors import KernelGPAError, NumericalFailure, TooLarge
+from ..estimators.automatic import with_first_choice
 from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
 from ..estimators.registration import padded
+from ..estimators.screening import screen
 from ..gauge.initial import WarmStart
 from ..gauge.poses import pose_onto
 from ..observations.connectivity import connected_groups, require_connected
@@ -28,6 +30,12 @@ DISCONNECTED = 1e-9  # of the largest eigenvalue: a smaller one may mean that th
 def family_of(estimator: GPA) -> Family:
     """The family by which clouds are reduced; affine if the warps are rigid."""
     return cast(DeformableGPA, estimator)._family() if estimator._deforms else AffineFamily()
+
+
+def with_settings_chosen(estimator: GPA, running: RunningSum) -> GPA:
+    """The estimator with numbers for its automatic settings, chosen from the clouds in the sum."""
+    problem = screen(running.observations(), estimator._sizes_differ)
+    return with_first_choice(cast(DeformableGPA, estimator), problem)
 
 
 def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:

@@ -80,7 +80,7 @@ class Agreement:
 
     @cached_property
     def weight_shares(self) -> Array | None:
-        return None if self.gpa.robust is None else weight_shares(self.gpa)
+        return None if self.gpa.robust_ is None else weight_shares(self.gpa)
 
     @cached_property
     def inliers(self) -> BoolArray:

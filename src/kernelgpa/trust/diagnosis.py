@@ -46,7 +46,7 @@ class FittedRegistration(Protocol):
 
     _deforms: bool  # whether the warps are more than rigid motions and similarities
     modes: str | int
-    robust: str | None
+    robust_: str | None  # the loss that was used
     observations_: Observations
     registration_: Registration
     map_: Array  # (m, d)
@@ -270,7 +270,7 @@ def _folded_warps(gpa: FittedRegistration) -> list[Finding]:
 
 
 def _unusual_bandwidth(gpa: FittedRegistration) -> list[Finding]:
-    bandwidth = gpa.get_params().get("bandwidth")
+    bandwidth = gpa.registration_.settings.get("bandwidth")
     if bandwidth is None or NARROWEST_BANDWIDTH <= bandwidth <= WIDEST_BANDWIDTH:
         return []
     too_wide = bandwidth > WIDEST_BANDWIDTH
@@ -312,7 +312,7 @@ def _possible_wrong_matches(gpa: FittedRegistration) -> list[Finding]:
         f"the farthest is landmark {worst.landmark!r} in cloud {worst.cloud!r}, by {worst.residual:.3g}"
     )
     action = "check the matches that suspicious_observations() lists"
-    action += "" if gpa.robust else ", or use robust='geman-mcclure'"
+    action += "" if gpa.robust_ else ", or use robust='geman-mcclure'"
     share = count / int(np.sum(~np.isnan(gpa.residuals_)))
     return [Finding("possible wrong matches", min(0.95, 0.3 + 5 * share), found, action)]
 
@@ -332,7 +332,7 @@ def _outlier_limit(gpa: FittedRegistration) -> float:
 
 
 def _single_inliers(gpa: FittedRegistration) -> list[Finding]:
-    if gpa.robust is None:
+    if gpa.robust_ is None:
         return []
     inliers = np.sum(weight_shares(gpa)[:, gpa.shared_landmarks_] > INLIER_SHARE, axis=0)
     single = [gpa.observations_.landmarks[j] for j in gpa.shared_landmarks_[inliers < 2]]

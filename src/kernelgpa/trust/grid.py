@@ -38,7 +38,7 @@ class Search(NamedTuple):
 def searches_of(estimator: GPA | None, grid: Values | Sequence[tuple[GPA, Values]] | None) -> list[Search]:
     """Return the searches that the arguments of :func:`selection.tune` describe, with every setting checked."""
     if grid is None or isinstance(grid, Mapping):
-        base = KernelGPA() if estimator is None else estimator
+        base = KernelGPA(robust=None) if estimator is None else estimator
         require_estimator(base)
         default = {name: values for name, values in DEFAULT_GRID.items() if name in base.get_params()}
         pairs = [(base, default if grid is None else grid)]
@@ -75,15 +75,15 @@ def combinations(values: Values) -> list[Settings]:
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
-def refinements(base: GPA, best: Settings, tried: Sequence[Settings]) -> list[Settings]:
+def refinements(best: Settings, tried: Sequence[Settings]) -> list[Settings]:
     """Return settings halfway, on a logarithmic scale, between the best and its neighbours among those tried.
 
-    Only settings whose default is a float are refined; the others keep their best value.
+    Only bandwidth and smoothing are refined; the others keep their best value.
     """
     options: dict[str, list[Any]] = {}
     for name, value in best.items():
         options[name] = [value]
-        if isinstance(base.get_params()[name], float) and is_number(value):
+        if name in DEFAULT_GRID and is_number(value):
             others = sorted({s[name] for s in tried if all(s[k] == best[k] for k in best if k != name)})
             i = others.index(value)
             options[name] += [float(np.sqrt(value * others[k])) for k in (i - 1, i + 1) if 0 <= k < len(others)]
@@ -91,5 +91,5 @@ def refinements(base: GPA, best: Settings, tried: Sequence[Settings]) -> list[Se
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a setting is a real number, not True or False."""
+    """Whether a setting is a real number, not True or False."""
     return isinstance(value, Real) and not isinstance(value, bool)

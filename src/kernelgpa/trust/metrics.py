@@ -143,7 +143,7 @@ def sensor_residuals(clouds: npt.ArrayLike, jacobians: npt.ArrayLike, weights: n
 
 
 def _singular(matrices: Array) -> BoolArray:  # (..., d, d) -> (...)
-    """Tell whether determinants are 0; matrices are scaled first because products of small entries underflow."""
+    """Whether determinants are 0; matrices are scaled first because products of small entries underflow."""
     size = np.abs(matrices).max(axis=(-2, -1), keepdims=True)
     return np.asarray(np.linalg.det(matrices / np.where(size > 0, size, 1.0)) == 0)
 

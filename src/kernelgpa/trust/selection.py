@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from .._numerics.threads import one_blas_thread, require_jobs
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
 from ..estimators.screening import screen
+from ..estimators.settings import whole_number
 from ..observations.collection import as_observations
 from .cross_validation import CrossValidation, cross_validate
 from .folds import Folds, landmark_folds
@@ -92,7 +92,7 @@ def tune(
     points : array_like of shape (n, m, d), list of (points, ids), or Observations
         The clouds, as for ``fit``.
     estimator : estimator, optional
-        The estimator whose settings are tuned; by default ``KernelGPA()``.
+        The estimator whose settings are tuned; by default ``KernelGPA(robust=None)``.
     grid : dict or list of (estimator, dict), optional
         The values to try for each setting of ``estimator``, or pairs that search several families of warps.  By default
         those entries of ``DEFAULT_GRID`` that are settings of the estimator.
@@ -126,8 +126,7 @@ def tune(
     (4, ['bandwidth', 'smoothing'])
     """
     require_jobs(n_jobs)
-    if not isinstance(rounds, Integral) or rounds < 0:
-        raise InvalidSetting(f"rounds is {rounds!r}; expected a whole number, 0 for the grid alone")
+    whole_number("rounds", rounds, least=0)
     if progress is not None and not callable(progress):
         raise InvalidSetting(f"progress is {progress!r}; expected a function of (tried, known so far, last trial)")
     searches = searches_of(estimator, grid)
@@ -155,7 +154,7 @@ def search_settings(
         if number:
             base, settings = tried[_best(trials, rounding)]
             same_base = [one.settings for one in tried if one.base is base]
-            candidates = [Candidate(base, finer) for finer in refinements(base, settings, same_base)]
+            candidates = [Candidate(base, finer) for finer in refinements(settings, same_base)]
         total = len(trials) + len(candidates)
         running = run_trials(candidates, scoring, n_jobs)
         for candidate, trial in with_progress(running, f"settings, round {number}", len(candidates)):

@@ -30,9 +30,6 @@ from .grid import Settings
 LONGEST_RESIDUAL = 3.0  # multiple of the median rigid distance from which all residuals of robust fits count alike
 
 
-Validate = Callable[[GPA, Problem, PreparedClouds | None, Sequence[IndexArray]], CrossValidation]
-
-
 @dataclass(frozen=True)
 class Trial:
     """One setting and its scores, which are infinite if the setting cannot be computed.

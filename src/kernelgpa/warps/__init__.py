@@ -3,7 +3,8 @@
 In:   a ``Cloud`` and a family of warps with its settings.
 Out:  a ``ReducedCloud``: the cost that remains once the warp is eliminated, the warp that attains it, and the variance
       of its predictions.  A fitted ``Warp`` takes points of the cloud into the map; ``inverse`` takes them back.
-Equations of docs/theory.md: 5 (warp), 6 and 7 (dual form), 8 and 9 (low-rank form), 17 (leave-out), 18 (variance).
+Equations of docs/theory.md: 5 (warp), 6 and 7 (dual form), 8 and 9 (low-rank form), 17 (leave-out), 18 (variance),
+20 (automatic settings).
 """
 
 from .affine import AffineFamily

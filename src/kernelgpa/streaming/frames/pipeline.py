@@ -16,8 +16,9 @@ from ...errors import InvalidObservations, KernelGPAError, KernelGPAWarning, Not
 from ...io.poses import tum_row
 from ...io.validation import InvalidRecord, checked_number, is_integer
 from ...typing import Array
-from ..estimator import StreamingGPA, Update
+from ..estimator import StreamingGPA
 from ..odometry import Measured
+from ..results import Update
 from ..running_sum import CloudKey
 from .json_lines import Drop, Frame, FrameName
 

@@ -1,0 +1,60 @@
+"""Add the seen landmarks of a cloud to a stream, and compare the stream with a batch fit to the same clouds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from fixed_settings import fixed_kernel
+from kernelgpa.gauge.rotations import nearest_rotation
+
+
+def seen_of(cloud):
+    return np.flatnonzero(~np.isnan(cloud[:, 0]))
+
+
+def add(stream, cloud, **more):
+    seen = seen_of(cloud)
+    return stream.add(cloud[seen], [f"L{j:03d}" for j in seen], **more)
+
+
+def rigid_distance(a, b):
+    """The largest distance between two maps after the best rigid motion, relative to their size."""
+    assert (np.isnan(a) == np.isnan(b)).all()
+    known = np.isfinite(a).all(axis=1)
+    mean_a, mean_b = a[known].mean(axis=0), b[known].mean(axis=0)
+    rotation = nearest_rotation((b[known] - mean_b).T @ (a[known] - mean_a))
+    return np.abs((a[known] - mean_a) @ rotation.T + mean_b - b[known]).max() / np.abs(b[known] - mean_b).max()
+
+
+def batch_of(stream, estimator, clouds):
+    """A batch fit to the clouds in the stream, given by key."""
+    keys = [key for key in stream.keys_ if key not in stream.waiting_]
+    pairs = [(clouds[key][seen_of(clouds[key])], [f"L{j:03d}" for j in seen_of(clouds[key])]) for key in keys]
+    return keys, estimator.fit(pairs)
+
+
+def assert_equals_batch(stream, estimator, clouds, tolerance=1e-8):
+    keys, gpa = batch_of(stream, estimator, clouds)
+    assert stream.landmarks_ == gpa.observations_.landmarks
+    assert rigid_distance(stream.map_, gpa.map_) < tolerance
+    assert_allclose(stream.scales_, gpa.scales_, rtol=tolerance)
+    assert_allclose(stream.eigenvalues_, gpa.eigenvalues_, rtol=1e-7, atol=1e-12 * len(keys))
+    # poses and warps, up to the same rigid motion
+    for key, rotation in zip(keys[:3], gpa.rotations_[:3], strict=False):
+        first, own = stream.pose(keys[0])[0], stream.pose(key)[0]
+        assert_allclose(first.T @ own, gpa.rotations_[0].T @ rotation, atol=1e-7)
+    size = np.nanmax(np.abs(gpa.map_))
+    steps = np.linalg.norm(np.diff([stream.pose(key)[1] for key in keys], axis=0), axis=1)
+    assert_allclose(steps, np.linalg.norm(np.diff(gpa.translations_, axis=0), axis=1), atol=1e-7 * size)
+    probe = clouds[keys[0]][seen_of(clouds[keys[0]])][:5] + 0.01
+    expected, warped = gpa.transform(probe, 0), stream.transform(probe, keys[0])
+    assert_allclose(
+        np.linalg.norm(np.diff(warped, axis=0), axis=1),
+        np.linalg.norm(np.diff(expected, axis=0), axis=1),
+        atol=1e-7 * size,
+    )
+
+
+def assert_equals_batch_map(stream, clouds):
+    assert rigid_distance(stream.map_, batch_of(stream, fixed_kernel(), clouds)[1].map_) < 1e-8
