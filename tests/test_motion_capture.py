@@ -18,10 +18,10 @@ from kernelgpa.errors import FormatError, InvalidSetting
 from kernelgpa.io import c3d, trc
 from kernelgpa.io.c3d_parameters import BLOCK, read_parameters
 from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
+from landmark_files import assert_valid
 from shared_data import SHARED
 from test_binary_formats import mutated as mutated_bytes
-from test_formats import assert_valid
-from test_formats import mutated as mutated_text
+from test_damaged_files import mutated as mutated_text
 
 FUZZ = int(os.environ.get("KERNELGPA_FUZZ", "200"))  # inputs per reader
 MOCAP = SHARED / "data" / "mocap"
