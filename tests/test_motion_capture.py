@@ -100,6 +100,7 @@ def test_real_c3d_files_are_read_as_ezc3d_reads_them(name):
     points = theirs["data"]["points"][:3].transpose(2, 1, 0)
     unmeasured = theirs["data"]["meta_points"]["residuals"][0].T < 0
     assert_allclose([one.points for one in ours.clouds], np.where(unmeasured[..., None], np.nan, points), rtol=1e-6)
+    assert_same_recording(parsed(c3d, c3d.render(ours)), ours)  # integers too are written back as the same numbers
     assert list(ours.clouds[0].labels) == theirs["parameters"]["POINT"]["LABELS"]["value"]
     assert ours.unit == "mm"
 
