@@ -88,6 +88,15 @@ def test_a_rule_that_is_asked_for_is_used_or_is_an_error():
         matched(clouds, match="name")
 
 
+@pytest.mark.parametrize("rule", ["label", "suffix", "number", "order"])
+def test_columns_say_which_landmark_each_point_is(rule):
+    clouds = [cloud(name, [f"{name}_{i}" for i in order]) for name, order in (("a", (3, 1, 2)), ("b", (2, 3, 1)))]
+    found = matched(clouds, match=rule)
+    for one, columns, points in zip(clouds, found.columns, found.points, strict=True):
+        assert_array_equal(points[columns], one.points)
+        assert len(set(columns.tolist())) == len(columns)
+
+
 def test_a_label_pattern_says_what_the_files_share():
     clouds = [cloud(name, [f"{name}-{i}-{name[0]}{i}" for i in (3, 1, 2, 7)]) for name in ("ab", "cd", "ef")]
     assert matched(clouds, label_pattern=r"-(\d)-").landmarks == ["3", "1", "2", "7"]

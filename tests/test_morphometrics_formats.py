@@ -181,7 +181,7 @@ def test_morphologika_sections_may_have_any_order_and_any_line_ends():
     found = read(morphologika, MORPHOLOGIKA)
     assert [one.name for one in found.clouds] == ["old ape", "young ape"]
     assert_array_equal(found.clouds[1].points, [[0, 0], [0, 8]])
-    assert found.notes == ("[wireframe] ignored",)
+    assert found.notes == ()
     assert not found.labelled
 
 

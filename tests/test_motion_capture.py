@@ -18,10 +18,10 @@ from kernelgpa.errors import FormatError, InvalidSetting
 from kernelgpa.io import c3d, trc
 from kernelgpa.io.c3d_parameters import BLOCK, read_parameters
 from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
+from landmark_files import assert_valid
 from shared_data import SHARED
 from test_binary_formats import mutated as mutated_bytes
-from test_formats import assert_valid
-from test_formats import mutated as mutated_text
+from test_damaged_files import mutated as mutated_text
 
 FUZZ = int(os.environ.get("KERNELGPA_FUZZ", "200"))  # inputs per reader
 MOCAP = SHARED / "data" / "mocap"
@@ -100,6 +100,7 @@ def test_real_c3d_files_are_read_as_ezc3d_reads_them(name):
     points = theirs["data"]["points"][:3].transpose(2, 1, 0)
     unmeasured = theirs["data"]["meta_points"]["residuals"][0].T < 0
     assert_allclose([one.points for one in ours.clouds], np.where(unmeasured[..., None], np.nan, points), rtol=1e-6)
+    assert_same_recording(parsed(c3d, c3d.render(ours)), ours)  # integers too are written back as the same numbers
     assert list(ours.clouds[0].labels) == theirs["parameters"]["POINT"]["LABELS"]["value"]
     assert ours.unit == "mm"
 

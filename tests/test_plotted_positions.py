@@ -230,3 +230,13 @@ def test_clouds_that_do_not_exist_have_no_grid():
         plotting.warps(fit(2), [])
     with pytest.raises(KernelGPAError, match="expected a list of names"):
         plotting.warps(fit(2), "cloud 1")
+
+
+def test_clouds_of_one_group_have_one_colour():
+    points = np.random.default_rng(0).standard_normal((4, 9, 2))
+    ax = plotting.clouds(points, groups=["pan", "gorilla", "pan", "pan"])
+    assert [one.get_text() for one in ax.get_legend().get_texts()] == ["gorilla", "pan"]
+    counts = np.unique(ax.collections[0].get_facecolors(), axis=0, return_counts=True)[1]
+    assert sorted(counts) == [9, 27]
+    with pytest.raises(InvalidSetting, match="groups has 2 names for 4 clouds"):
+        plotting.clouds(points, groups=["pan", "gorilla"])

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from plotly.offline import get_plotlyjs
 
 from conftest import scene
@@ -246,3 +247,25 @@ def test_objects_that_cannot_be_shown_are_errors():
         render(gpa, Metadata(faces=[[0, 1, 40]]))
     with pytest.raises(InvalidSetting, match="triangles, 3"):
         render(gpa, Metadata(faces=[[0.0, 1.0]]))
+
+
+# -- surfaces and links --
+
+
+def test_a_surface_in_the_map_is_part_of_the_page():
+    points, _ = scene(n=5)
+    vertices, triangles = np.eye(4, 3), np.array([[0, 1, 2], [1, 2, 3]])
+    page = Elements(render(RigidGPA().fit(points), Metadata(surface=(vertices, triangles))))
+    assert page.data["surface"]["faces"]["count"] == 2
+    assert_array_equal(unpacked(page.data["surface"]["vertices"]), vertices)
+    assert page.data["links"] is None
+
+
+def test_neighbours_are_joined_if_the_data_have_no_links():
+    """Every landmark with its two nearest, as a plain search over all distances finds them."""
+    gpa = RigidGPA().fit(scene(n=5)[0])
+    links = Elements(render(gpa)).data["links"]
+    distances = np.linalg.norm(gpa.map_[:, None] - gpa.map_, axis=2)
+    expected = {tuple(sorted((i, int(j)))) for i, row in enumerate(np.argsort(distances)) for j in row[1:3]}
+    assert links["guessed"]
+    assert {tuple(pair) for pair in links["pairs"]} == expected

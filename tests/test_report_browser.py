@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from conftest import scene
 from fixed_settings import fixed_kernel
 from hostile_names import HOSTILE, named_hostile
-from kernelgpa import AffineGPA, KernelGPAWarning, Observations, selection
+from kernelgpa import AffineGPA, KernelGPAWarning, Observations, RigidGPA, selection
 from kernelgpa.report import Metadata, render
 from kernelgpa.trust.agreement import Agreement
 
@@ -219,3 +219,53 @@ def test_nothing_leaves_the_page(browser, tmp_path):
     """
     assert browser.execute_script(injected) == "undefined"
     browser.get_log("browser")
+
+
+# -- pages for specimens, frames and surfaces --
+
+
+def shown_sections(browser):
+    return {link.get_attribute("href").rpartition("#")[2] for link in browser.find_elements("css selector", "nav a")}
+
+
+def test_a_page_of_specimens_speaks_of_specimens_and_has_no_trajectory(browser, tmp_path):
+    points, _ = scene(n=6, hidden=0.0)
+    points[2, 4] = np.nan
+    names = [f"a-very-long-name-of-a-collection-and-a-museum-and-of-a-specimen-{t}" for t in range(6)]
+    gpa = RigidGPA(scaling=True).fit(Observations.from_array(points, clouds=names))
+    metadata = Metadata(
+        kind="specimen", attributes={"sex": list("fmfmfm")}, settings={"input": {"files": ["/home/ann/a.tps"]}}
+    )
+    opened(browser, tmp_path, render(gpa, metadata))
+    assert {"specimens", "landmarks"} <= shown_sections(browser)
+    assert "trajectory" not in shown_sections(browser)
+    assert text(browser, "#mapTitle") == "Mean shape"
+    assert text(browser, "#cloudsTitle") == "Specimens"
+    assert "/home" not in browser.find_element("css selector", "#settings").text
+    sentence = text(browser, "#visibilityCaption")
+    assert sentence.startswith("Every specimen shows every landmark except 1 observation: 4 in a-very-long")
+    assert names[2][-10:] in sentence  # cut in the middle
+    options = browser.find_elements("css selector", "#specimenColour option")
+    assert [one.text for one in options] == ["nothing", "sex"]
+    traces = browser.execute_script(
+        "return document.querySelector('#specimensPlot .interactive').data.map((t) => t.name)"
+    )
+    assert traces == ["f", "m"]
+    assert "cloud" not in browser.find_element("css selector", "main").text.lower().replace("point cloud", "")
+    assert errors(browser) == []
+
+
+def test_links_names_and_eigenvalues_are_shown_on_request(browser, tmp_path):
+    points, _ = scene(n=5)
+    gpa = fixed_kernel().fit(points)
+    opened(browser, tmp_path, render(gpa, Metadata(kind="frame", links=np.array([[0, 1], [1, 2]]))))
+    plot = "document.querySelector('#mapPlot .interactive').data"
+    lines = browser.execute_script(f"return {plot}.filter((one) => one.mode === 'lines').map((one) => one.visible)")
+    assert lines[0] is True  # links that were given are drawn
+    browser.execute_script("document.getElementById('showNames').click()")
+    until(lambda: browser.execute_script(f"return {plot}.some((one) => one.mode === 'markers+text')"))
+    assert not browser.find_element("css selector", "#spectrumPlot").is_displayed()
+    browser.execute_script("document.getElementById('spectrumDetails').open = true")
+    until(lambda: browser.find_element("css selector", "#spectrumPlot").size["height"] > 100)
+    assert text(browser, "#landmarksTitle") == "Markers"
+    assert errors(browser) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 
@@ -12,7 +13,10 @@ from numpy.testing import assert_array_equal
 from kernelgpa import InvalidObservations, Observations, RigidGPA
 from kernelgpa.errors import FormatError
 from kernelgpa.io import csv_file
+from kernelgpa.io.attributes import parse_attributes
 from kernelgpa.io.landmark_file import ReadOptions
+from kernelgpa.io.links import parse_links
+from test_damaged_files import FUZZ, mutated
 
 CLOUDS, LANDMARKS = ["ann", "bob", "eve"], ["nose", "ear", "chin", "eye", "lip"]
 
@@ -179,3 +183,39 @@ def test_neither_library_is_needed():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(6, 3)"
+
+
+# -- corrupt tables of attributes and links --
+
+
+def fuzz_tables(count):
+    chance = random.Random(count)
+    attributes = 'cloud,species,"age, years"\nann,pan,3\nbob,"gorilla, mountain",NA\neve,,\n'
+    links = "nose,ear\nchin eye\n1\t5\n"
+    readers = [
+        (attributes, lambda text: parse_attributes(text, "file", CLOUDS, [".csv"])[0]),
+        (links, lambda text: parse_links(text, "file", LANDMARKS)),
+    ]
+    for text, read in readers:
+        refused = 0
+        for _ in range(count):
+            try:
+                found = read(mutated(text, chance))
+            except FormatError:
+                refused += 1
+                continue
+            if isinstance(found, dict):
+                assert all(len(column) == len(CLOUDS) for column in found.values())
+            else:
+                assert found.shape[1] == 2
+                assert found.size == 0 or 0 <= found.min() <= found.max() < len(LANDMARKS)
+        assert 0 < refused < count
+
+
+def test_corrupt_attributes_and_links_are_refused_or_valid():
+    fuzz_tables(FUZZ)
+
+
+@pytest.mark.slow
+def test_twenty_thousand_corrupt_attributes_and_links_are_refused_or_valid():
+    fuzz_tables(20_000)

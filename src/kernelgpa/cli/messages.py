@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -59,17 +60,22 @@ def _flag(setting: str) -> str:
 def print_matching(matched: MatchedClouds) -> None:
     """Print how landmarks of different files were matched."""
     n, m, d = matched.points.shape
-    seen = np.mean(~np.isnan(matched.points[:, :, 0]))
+    seen = float(np.mean(~np.isnan(matched.points[:, :, 0])))
     rule = MATCHING_RULES[matched.rule]
     words = vocabulary(matched.kind)
     print_message(
         words.translate(
-            f"{n} clouds, {m} landmarks in {d}D, {seen:.0%} of all pairs of a cloud and a landmark seen; "
+            f"{n} clouds, {m} landmarks in {d}D, {_percent(seen)} of all pairs of a cloud and a landmark seen; "
             f"landmarks matched by {rule}"
         )
     )
     for note in (*matched.notes, *([matched.remedy] if matched.remedy else [])):
         print_message(f"note: {with_option_names(words.translate(note))}")
+
+
+def _percent(share: float) -> str:
+    """A share with one decimal, rounded down: 100% means all."""
+    return f"{math.floor(1000 * share) / 10:g}%"
 
 
 def print_json(value: Any) -> None:

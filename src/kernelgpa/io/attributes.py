@@ -32,7 +32,14 @@ def read_attributes(path: Path, clouds: Sequence[str], suffixes: Sequence[str]) 
         text = decode_utf8(path.read_bytes(), source)
     except (FileNotFoundError, IsADirectoryError):
         raise FormatError(path, None, "there is no such file", "expected a CSV table, one row per cloud") from None
-    (line, header), rows = read_table(text, source)
+    return parse_attributes(text, source, clouds, suffixes)
+
+
+def parse_attributes(
+    text: str, source: str, clouds: Sequence[str], suffixes: Sequence[str]
+) -> tuple[Attributes, list[str]]:
+    """Return the attributes that a text holds, as :func:`read_attributes`."""
+    (line, header), rows = read_table(text, source, row_names=True)
     require_unique(source, header, [line] * len(header), "column")
     lower = [name.lower() for name in header]
     key = next((lower.index(name) for name in NAME_COLUMNS if name in lower), 0)

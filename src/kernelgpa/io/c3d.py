@@ -134,7 +134,8 @@ def _points(data: bytes, layout: _Layout, order: ByteOrder) -> tuple[Array, Bool
     numbers = order.floats(raw) if layout.scale < 0 else order.integers(raw)
     frames = numbers.reshape(layout.frames, -1)[:, : 4 * layout.markers].reshape(layout.frames, -1, 4)
     with np.errstate(all="ignore"):
-        points = frames[..., :3] * (1.0 if layout.scale < 0 else layout.scale)
+        # in single precision, which 16 bits do not exhaust, so that the same numbers can be written back
+        points = (frames[..., :3] * (1.0 if layout.scale < 0 else layout.scale)).astype(np.float32).astype(np.float64)
     return points, ~(frames[..., 3] < 0)
 
 

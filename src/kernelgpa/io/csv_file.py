@@ -31,7 +31,7 @@ WideColumns = dict[str, dict[str, int]]  # label -> axis or "weight" -> index of
 
 
 def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
-    (line, header), rows = read_table(text, source)
+    (line, header), rows = read_table(text, source, row_names=True)
     names = {name.lower() for name in header}
     is_long = "landmark" in names or {"x", "y"} <= names
     unnamed = not is_long and coordinate_column(header[0]) is not None

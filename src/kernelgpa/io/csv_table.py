@@ -33,8 +33,11 @@ def read_rows(text: str, source: str) -> list[Row]:
             rows.append((first_line, fields))
 
 
-def read_table(text: str, source: str) -> tuple[Row, list[Row]]:
-    """Return the header, stripped, and the rows below it, which have as many fields."""
+def read_table(text: str, source: str, row_names: bool = False) -> tuple[Row, list[Row]]:
+    """Return the header, stripped, and the rows below it, which have as many fields.
+
+    ``row_names`` : whether the header may lack its first field, as R's write.table leaves out that of the row names.
+    """
     start = text.removeprefix("\ufeff").lstrip("\r\n").split("\n", 2)[:2]
     if max(_field_count(start, ";"), _field_count(start, "\t")) > _field_count(start, ","):
         found = "the fields are separated by semicolons or tabs"
@@ -44,8 +47,8 @@ def read_table(text: str, source: str) -> tuple[Row, list[Row]]:
         raise FormatError(source, 1, "the file is empty", "expected a header and rows")
     header_line, fields = rows[0]
     header = [field.strip() for field in fields]
-    if len(rows) > 1 and all(len(row) == len(header) + 1 for _, row in rows[1:]):
-        header = ["", *header]  # R's write.table gives the column of row names no header
+    if row_names and len(rows) > 1 and all(len(row) == len(header) + 1 for _, row in rows[1:]):
+        header = ["", *header]
     for line, row in rows[1:]:
         if len(row) != len(header):
             expected = f"expected {len(header)} as in the header; write numbers with a decimal point, not a comma"

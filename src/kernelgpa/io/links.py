@@ -23,7 +23,11 @@ def read_links(path: Path, landmarks: Sequence[Name]) -> IndexArray:  # (e, 2)
         text = decode_utf8(path.read_bytes(), str(path))
     except (FileNotFoundError, IsADirectoryError):
         raise FormatError(path, None, "there is no such file", "expected two labels or numbers per line") from None
-    lines = Lines(str(path), text)
+    return parse_links(text, str(path), landmarks)
+
+
+def parse_links(text: str, source: str, landmarks: Sequence[Name]) -> IndexArray:  # (e, 2)
+    lines = Lines(source, text)
     position = {str(name): j for j, name in enumerate(landmarks)}
     links = []
     while lines.has_content():

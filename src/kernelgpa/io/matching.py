@@ -47,6 +47,7 @@ class MatchedClouds:
     kind: str = "cloud"  # what the files call a cloud: "specimen", "frame" or "cloud"
     candidates: tuple[Matching, ...] = ()  # what each rule would give
     links: IndexArray | None = None  # (e, 2) of the landmarks, if a file has a wireframe
+    columns: tuple[IndexArray, ...] = ()  # for each cloud, the landmark of each of its points, in the order of its file
 
     @cached_property
     def observations(self) -> Observations:
@@ -89,7 +90,9 @@ def match_clouds(
     if chosen.rule in ("number", "order"):
         landmarks = list(in_order([landmarks]))
     _require_same_dimension(clouds)
-    points, weights = _arrays([one for _, one in clouds], chosen.keys or [], landmarks, memory)
+    position = {key: j for j, key in enumerate(landmarks)}
+    columns = tuple(np.array([position[key] for key in own], dtype=np.intp) for own in chosen.keys or [])
+    points, weights = _arrays([one for _, one in clouds], columns, len(landmarks), memory)
     faces, face_notes = _common_faces([file for _, file in files], chosen.rule)
     found_notes = (*notes, *merge_notes, *name_notes, *_condensed_notes(files), *_frame_notes(files), *face_notes)
     return MatchedClouds(
@@ -106,6 +109,7 @@ def match_clouds(
         _kind(files),
         tuple(candidates.values()),
         next((file.links for _, file in files if file.links is not None), None) if chosen.rule == "order" else None,
+        columns,
     )
 
 
@@ -172,24 +176,22 @@ def _require_same_dimension(clouds: Sequence[tuple[str, LabelledCloud]]) -> None
 
 def _arrays(
     clouds: Sequence[LabelledCloud],
-    keys: Sequence[Sequence[Name]],
-    landmarks: Sequence[Name],
+    columns: Sequence[IndexArray],
+    m: int,
     memory: float | None,
 ) -> tuple[Array, Array]:
-    n, m, d = len(clouds), len(landmarks), clouds[0].points.shape[1]
+    n, d = len(clouds), clouds[0].points.shape[1]
     required, free = 8 * n * m * (d + 1), available_memory() if memory is None else memory
     if required > MOST_OF_MEMORY * free:
         raise TooLarge(
             f"{n} clouds of {m} landmarks take {required / 1e9:.1f} GB of {free / 1e9:.1f} GB free; check that "
             "landmarks have the same labels in all clouds"
         )
-    column = {key: j for j, key in enumerate(landmarks)}
     points, weights = np.full((n, m, d), np.nan), np.ones((n, m))
-    for t, (one, own) in enumerate(zip(clouds, keys, strict=True)):
-        columns = [column[key] for key in own]
-        points[t, columns] = one.points
+    for t, (one, own) in enumerate(zip(clouds, columns, strict=True)):
+        points[t, own] = one.points
         if one.weights is not None:
-            weights[t, columns] = one.weights
+            weights[t, own] = one.weights
     return points, weights
 
 

@@ -116,14 +116,22 @@ def _by_pattern(clouds: Sequence[LabelledCloud], pattern: str) -> list[tuple[str
 def _by_number(clouds: Sequence[LabelledCloud], labels: Sequence[Sequence[str]]) -> Matching:
     keys: Keys = []
     for one, own in zip(clouds, labels, strict=True):
-        found = [DIGITS.findall(label) for label in own]
-        numbers = tuple(int(digits[-1][-15:]) for digits in found if digits)
-        if len(numbers) < len(own):
-            return Matching("number", None, f"a label of {one.name!r} has no number")
-        if len(set(numbers)) < len(numbers):
-            return Matching("number", None, f"two labels of {one.name!r} end in the same number")
+        numbers = last_numbers(own)
+        if numbers is None:
+            unnumbered = any(DIGITS.search(label) is None for label in own)
+            problem = f"a label of {one.name!r} has no number"
+            return Matching(
+                "number", None, problem if unnumbered else f"two labels of {one.name!r} end in the same number"
+            )
         keys.append(numbers)
     return Matching("number", keys)
+
+
+def last_numbers(labels: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the number at the end of each label; None if one has none, or two are equal."""
+    found = [DIGITS.findall(label) for label in labels]
+    numbers = tuple(int(digits[-1][-15:]) for digits in found if digits)
+    return numbers if len(numbers) == len(labels) == len(set(numbers)) else None
 
 
 def _by_order(clouds: Sequence[LabelledCloud]) -> Matching:

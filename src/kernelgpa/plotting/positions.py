@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from ..errors import InvalidSetting
@@ -111,8 +112,9 @@ def clouds(
     ax: Axes | None = None,
     title: str = "",
     unit: str = "",
+    groups: Sequence[str] | None = None,
 ) -> Axes:
-    """Draw all clouds in one frame, each in its own colour.
+    """Draw all clouds in one frame, each in its own colour, or in that of its group.
 
     Parameters
     ----------
@@ -122,6 +124,8 @@ def clouds(
         Axes to draw on; by default those of a new figure.
     title, unit : str, optional
         Title of the plot, and unit of the coordinates.
+    groups : sequence of str, optional
+        One name per cloud, such as its species; a legend explains the colours.
 
     Examples
     --------
@@ -134,12 +138,27 @@ def clouds(
     shown = fitted(points).transform_clouds(points.observations_.points) if isinstance(points, GPA) else points
     array = points_of(shown, "clouds", axes=3)
     ax = axes_for(array.shape[2], ax)
-    colours = np.repeat(mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(array))), array.shape[1], axis=0)
+    own = mpl.colormaps["turbo"](np.linspace(0.05, 0.95, len(array)))
+    own = own if groups is None else _grouped(ax, groups, len(array))
+    colours = np.repeat(own, array.shape[1], axis=0)
     flat = array.reshape(-1, array.shape[2])
     shuffled = np.random.default_rng(0).permutation(len(flat))  # in the order of the clouds, the last would hide others
     shuffled = shuffled[finite_rows(flat[shuffled])]
     dots(ax, flat[shuffled], s=7, color=colours[shuffled], alpha=0.8)
     return finish(ax, title, unit)
+
+
+def _grouped(ax: Axes, groups: Sequence[str], count: int) -> Array:  # (n, 4)
+    """The colour of each cloud's group, explained by a legend."""
+    if isinstance(groups, str) or len(groups) != count:
+        raise InvalidSetting(f"groups has {len(groups)} names for {count} clouds; give one name per cloud")
+    names = sorted({str(group) for group in groups})
+    palette = mpl.colormaps["tab10" if len(names) <= 10 else "turbo"]
+    shades = palette(np.arange(len(names)) if len(names) <= 10 else np.linspace(0.05, 0.95, len(names)))
+    colour = dict(zip(names, shades, strict=True))
+    handles = [Line2D([], [], linestyle="", marker="o", color=colour[name], label=name) for name in names]
+    ax.legend(handles=handles, frameon=False)
+    return np.array([colour[str(group)] for group in groups])
 
 
 def side_by_side(panels: Mapping[str, Array], unit: str = "") -> Figure:

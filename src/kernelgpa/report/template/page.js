@@ -29,7 +29,7 @@ function addSummary() {
     errorTile("Disagreement", data.summary.disagreement,
       "Distance in the map between a landmark\u2019s position in one cloud and its mean over all clouds."),
     errorTile(capitalised(words.sensor_error), data.summary.sensor_error,
-      "Distance in a cloud\u2019s own frame between a landmark and its prediction from the other clouds."),
+      "Distance in a cloud\u2019s own coordinates between a landmark and its prediction from the other clouds."),
     createElement("div", { class: "tile" }, createElement("h3", {}, "Visibility"),
       createElement("p", { class: "big" }, formatPercent(seenShare), createElement("small", {}, " of all pairs")),
       createElement("p", {}, `${formatCount(data.observation_count)} observations; ` +
