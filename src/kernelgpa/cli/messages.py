@@ -23,7 +23,7 @@ MATCHING_RULES = {
 # settings that are options of the same name on the command line
 OPTIONS = (
     *("bandwidth", "smoothing", "kernel", "control_points", "inducing", "scaling", "modes", "robust"),
-    *("n_jobs", "folds", "missing", "curves"),
+    *("n_jobs", "folds", "missing", "curves", "mirrored"),
 )
 # a call such as KernelGPA(modes=5) is Python and stays as it is
 OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=['\"]?([\w.-]*\w)['\"]?")

@@ -37,6 +37,7 @@ def register(
     scaling: options.Scaling = None,
     modes: options.Modes = None,
     robust: options.Robust = None,
+    mirrored: options.Mirrored = None,
     tune: options.Tune = None,
     folds: options.Folds = None,
     n_jobs: options.Jobs = None,
@@ -70,7 +71,7 @@ def register(
         **{"negative_is_missing": negative_is_missing or None, "curves": curves or None},
         **{"name": None if method is None else method.value, "kernel": kernel},
         **{"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)},
-        **{"control_points": control_points, "inducing": inducing, "scaling": scaling},
+        **{"control_points": control_points, "inducing": inducing, "scaling": scaling, "mirrored": mirrored},
         **{"modes": modes_of(modes), "robust": robust, "tune": tune, "folds": folds, "n_jobs": n_jobs},
         **{"unit": unit, "title": title},
     }

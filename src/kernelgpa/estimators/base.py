@@ -125,7 +125,7 @@ class FittedAttributes:
 
     @property
     def mirrored_(self) -> list[Name]:
-        """Names of the clouds left out of the map as mirror images."""
+        """Names of the clouds that are mirror images of the others, left out of the map or kept in it."""
         return [self.observations_.names[t] for t in self._fitted.problem.mirrored]
 
     @property
@@ -161,6 +161,7 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     _sizes_differ = False  # whether clouds of any size are expected
     modes: str | int
     robust: str | None
+    mirrored: str
     n_jobs: int | None
     _known_backward: tuple[Registration, BackwardWarps] | None = None
 
@@ -186,7 +187,8 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         """
         self._check_settings()
         with one_blas_thread(), limit_threads(self.n_jobs):
-            problem = screen(as_observations(points, weights), self._sizes_differ)  # who takes part; initial estimate
+            # who takes part; initial estimate
+            problem = screen(as_observations(points, weights), self._sizes_differ, self.mirrored)
             self._fit_problem(problem)
         return self
 

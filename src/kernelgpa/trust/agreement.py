@@ -89,7 +89,7 @@ class Agreement:
     @cached_property
     def counted(self) -> BoolArray:
         counted = self.inliers.copy()
-        counted[self.gpa.registration_.problem.mirrored] = False
+        counted[self.gpa.registration_.problem.left_out] = False
         return counted
 
     @cached_property
