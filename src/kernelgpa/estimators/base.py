@@ -251,16 +251,18 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         Returns
         -------
         array (k, d)
-            The points in the frame of the cloud; NaN, with a warning, if there is no unique answer.
+            The points in the frame of the cloud.  NaN, with a warning, if there is no unique answer within three
+            median distances between neighbours from the landmarks of the cloud; :meth:`predict` has an answer there.
         """
-        warp = self._warp_of(cloud)
+        t = self.observations_.cloud_index(cloud)
+        warp = self.warps_[t]
         targets = warp.checked(points)
-        found = inverse(warp, targets)
+        found = inverse(warp, targets, self.observations_.clouds[t].points)
         unanswered = int(np.sum(np.isnan(found).any(axis=1) & np.isfinite(targets).all(axis=1)))
         if unanswered:
             warn(
-                f"cloud {cloud!r}: {unanswered} of {len(found)} points cannot be taken back, because the warp folds or "
-                "does not reach them; they are NaN"
+                f"cloud {cloud!r}: {unanswered} of {len(found)} points cannot be taken back and are NaN, because they "
+                "are far from the landmarks or the warp folds; use predict, which has an answer everywhere"
             )
         return found
 

@@ -123,9 +123,9 @@ class StreamResults:
         return self.warp(cloud)(points)
 
     def inverse_transform(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
-        """Take points of the map back into one cloud; NaN if there is no unique answer."""
+        """Take points of the map back into one cloud; NaN if there is no unique answer near its landmarks."""
         warp = self.warp(cloud)
-        return inverse(warp, warp.checked(points))
+        return inverse(warp, warp.checked(points), self._cloud(cloud).points)
 
     def warp(self, key: CloudKey) -> Warp:
         """The warp of a cloud, fitted when it is first asked for."""
