@@ -119,8 +119,8 @@ def _short_text(summary: Summary, output: Path) -> str:
     """The summary in a few lines."""
     lines = [
         *_error_line("disagreement in the map, on the landmarks of the fit", summary.disagreement, summary.unit),
-        *_error_line("sensor-frame error, on the landmarks of the fit", summary.sensor_frame_error, summary.unit),
-        *_error_line("residual of landmarks left out of one cloud each", summary.left_out_error, summary.unit),
+        *_error_line("sensor-frame error of landmarks left out of a cloud", summary.sensor_frame_error, summary.unit),
+        *_error_line("residual of the same landmarks in the map", summary.left_out_error, summary.unit),
     ]
     for finding in summary.findings[:MOST_FINDINGS]:
         lines.append(with_option_names(f"{finding.kind}: {finding.found}; {finding.action}"))

@@ -315,6 +315,14 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
                 covariances[t, unseen] = backward.covariances(self.map_[unseen], t)
         return (complete, covariances) if return_cov else complete
 
+    @property
+    def sensor_residuals_(self) -> Array:  # (n, m)
+        """Lengths of the leave-one-out residuals of the warps from the map, each in the frame of its cloud.
+
+        As :func:`metrics.sensor_error` takes them; NaN for landmarks that a cloud did not see or no other one saw.
+        """
+        return self._backward().residuals
+
     def transform_clouds(self, points: npt.ArrayLike) -> Array:  # (n, k, d) -> (n, k, d)
         """Take the same k points, as each cloud has them, into the map; NaN stays NaN."""
         return np.stack([warp(one) for warp, one in self._with_warps(points)])
