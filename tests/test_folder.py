@@ -141,9 +141,9 @@ def test_the_summary_and_the_report_have_the_same_statistics(tmp_path):
 
 def test_a_result_is_assessed_once_and_the_summary_returned_is_the_one_written(monkeypatch, tmp_path):
     fitted = fixed_kernel().fit(observations())
-    diagnose, jacobians, calls = KernelGPA.diagnose, KernelGPA.jacobians, []
+    diagnose, fit_backward, calls = KernelGPA.diagnose, KernelGPA._fit_backward, []
     monkeypatch.setattr(KernelGPA, "diagnose", lambda *given: calls.append("diagnosis") or diagnose(*given))
-    monkeypatch.setattr(KernelGPA, "jacobians", lambda *given: calls.append("sensor error") or jacobians(*given))
+    monkeypatch.setattr(KernelGPA, "_fit_backward", lambda *one: calls.append("sensor error") or fit_backward(*one))
     summary = write_result(fitted, tmp_path / "out", Metadata(unit="mm"))
     assert sorted(calls) == ["diagnosis", "sensor error"]
     assert (tmp_path / "out" / "summary.json").read_text() == summary.to_json() + "\n"

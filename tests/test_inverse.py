@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conftest import random_rotation, scene
 from fixed_settings import fixed_kernel, fixed_tps
 from kernelgpa import AffineGPA, InvalidObservations, KernelGPAWarning, RigidGPA
-from kernelgpa.warps.inverse import inverse, relative_determinant
+from kernelgpa.warps.inverse import inverse, relative_determinant, returning_share
 from kernelgpa.warps.warp import KernelPart, Warp
 
 MODELS = [
@@ -36,8 +36,82 @@ def test_the_inverse_takes_transformed_points_back(model, seed, d):
     rng = np.random.default_rng(seed)
     corners = own[rng.integers(len(own), size=(50, d + 1))]
     inside = np.einsum("kc,kcd->kd", rng.dirichlet(np.ones(d + 1), 50), corners)
+    inside = inside[gaps(inside, own) < NEAR]
     back = gpa.inverse_transform(gpa.transform(inside, 1), 1)
     assert np.abs(back - inside).max() < 1e-8 * np.abs(own - own.mean(axis=0)).max()
+
+
+NEAR = 3  # median distances between neighbours, within which an inverse is answered
+
+
+def gaps(points, landmarks):
+    """Distances from the nearest landmark, in median distances between neighbours."""
+    between = np.linalg.norm(landmarks[:, None] - landmarks, axis=2)
+    spacing = np.median(np.sort(between, axis=1)[:, 1])
+    return np.linalg.norm(points[:, None] - landmarks, axis=2).min(axis=1) / spacing
+
+
+@pytest.mark.parametrize("model", [fixed_tps(control_points=4), fixed_kernel(), fixed_kernel(inducing=15)], ids=repr)
+@pytest.mark.parametrize("d", [2, 3])
+def test_far_from_the_landmarks_the_inverse_is_nan_and_the_warning_names_predict(model, d):
+    points, _ = scene(d=d, bend=0.08, hidden=0.0)
+    gpa = model.fit(points)
+    own = points[1]
+    rays = np.linspace(0.5, 12, 24)[:, None] * (own[:1] - own.mean(axis=0)) + own.mean(axis=0)
+    distant = gaps(rays, own) > NEAR
+    with pytest.warns(KernelGPAWarning, match=f"{distant.sum()} of {len(rays)} points.*use predict"):
+        back = gpa.inverse_transform(gpa.transform(rays, 1), 1)
+    assert np.array_equal(np.isnan(back[:, 0]), distant)
+    assert 0 < distant.sum() < len(rays)
+
+
+def test_affine_warps_are_inverted_everywhere():
+    points, _ = scene(d=3)
+    gpa = AffineGPA().fit(points)
+    far = 100 * np.random.default_rng(0).standard_normal((10, 3))
+    assert np.abs(gpa.inverse_transform(gpa.transform(far, 1), 1) - far).max() < 1e-9 * np.abs(far).max()
+
+
+def bent_sheets(bends, rng, side=9):
+    plane = np.mgrid[-1 : 1 : side * 1j, -1 : 1 : side * 1j].reshape(2, -1).T
+    sheets = [np.column_stack([plane, bend * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for bend in bends]
+    return np.stack(sheets) + 0.003 * rng.standard_normal((len(bends), side**2, 3))
+
+
+def test_an_inverse_across_a_sheet_lies_near_the_sheet():
+    rng = np.random.default_rng(1)
+    points = bent_sheets(rng.uniform(-0.3, 0.3, 6), rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelGPAWarning)
+        gpa = fixed_kernel(smoothing=1e-3).fit(points)
+        for t, own in enumerate(points):
+            across = gpa.map_ + rng.uniform(-3, 3, (len(own), 1)) * np.eye(3)[2]  # the thinnest axis of the map
+            back = gpa.inverse_transform(across, t)
+            known = ~np.isnan(back[:, 0])
+            assert (gaps(back[known], own) <= NEAR).all()
+            assert np.abs(gpa.transform(back[known], t) - across[known]).max(initial=0) < 1e-8
+
+
+def test_the_share_of_returning_landmarks_is_that_of_the_round_trip():
+    rng = np.random.default_rng(0)
+    for points in (bent_sheets(rng.uniform(-0.6, 0.6, 5), rng), scene(d=3, bend=0.5, hidden=0.0)[0]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", KernelGPAWarning)
+            gpa = fixed_kernel(smoothing=1e-6).fit(points)
+            for t, own in enumerate(points):
+                back = gpa.inverse_transform(gpa.transform(own, t), t)
+                returned = np.linalg.norm(back - own, axis=1) < 1e-6 * gpa.warps_[t].frame.size
+                assert returning_share(gpa.warps_[t], own) == returned.mean()
+    straight = fixed_kernel().fit(scene(bend=0.0, hidden=0.0)[0])
+    assert [
+        returning_share(w, c.points) for w, c in zip(straight.warps_, straight.observations_.clouds, strict=True)
+    ] == [1.0] * len(straight.warps_)
+
+
+def test_landmarks_on_a_fold_do_not_return():
+    warp = folded_warp(2.0)
+    across = np.column_stack([np.linspace(-2, 2, 401), np.zeros(401)]) * warp.frame.size + warp.frame.centre
+    assert 0.1 < returning_share(warp, across) < 0.9
 
 
 def folded_warp(height):
@@ -67,10 +141,7 @@ def test_a_constructed_fold_is_found_and_no_point_in_it_is_inverted():
 def test_points_of_a_bent_sheet_are_taken_back_to_it_or_are_nan():
     """Across a sheet a warp follows the bending and may reverse orientation; along the sheet it is invertible."""
     rng = np.random.default_rng(0)
-    plane = np.mgrid[-1:1:9j, -1:1:9j].reshape(2, -1).T
-    deforms = rng.uniform(-0.3, 0.3, 6)
-    sheets = [np.column_stack([plane, bend * plane[:, 0] ** 2]) @ random_rotation(3, rng).T for bend in deforms]
-    points = np.stack(sheets) + 0.003 * rng.standard_normal((6, 81, 3))
+    points = bent_sheets(rng.uniform(-0.3, 0.3, 6), rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelGPAWarning)
         gpa = fixed_kernel().fit(points)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from conftest import random_rotation
-from kernelgpa import InvalidObservations, metrics
+from kernelgpa import InvalidObservations, InvalidSetting, metrics
 
 
 @given(st.integers(0, 1000))
@@ -110,3 +110,12 @@ def test_the_sensor_error_of_tiny_maps_does_not_underflow():
     jacobians = np.broadcast_to(np.diag([1.0, 2.0, 0.5]), (4, 6, 3, 3))
     tiny = metrics.sensor_error(1e-120 * clouds, 1e-120 * jacobians)
     assert_allclose(tiny, metrics.sensor_error(clouds, jacobians), rtol=1e-12)
+
+
+def test_the_sensor_error_of_residuals_is_their_root_mean_square():
+    residuals = np.array([[3.0, np.nan], [4.0, np.nan]])
+    assert_allclose(metrics.sensor_error(residuals=residuals), [np.sqrt(12.5), np.nan])
+    with pytest.raises(InvalidSetting, match="or residuals alone"):
+        metrics.sensor_error(np.zeros((2, 3, 2)), residuals=residuals)
+    with pytest.raises(InvalidObservations, match="expected lengths"):
+        metrics.sensor_error(residuals=-residuals)

@@ -9,7 +9,23 @@ import numpy as np
 import pytest
 
 from conftest import random_rotation
-from kernelgpa import KernelGPAWarning, RigidGPA
+from fixed_settings import fixed_kernel
+from kernelgpa import (
+    TPSGPA,
+    AffineGPA,
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPAWarning,
+    RigidGPA,
+    StreamingGPA,
+    save,
+)
+from kernelgpa import (
+    load as load_model,
+)
+from kernelgpa.gauge.rotations import motion_onto
+from kernelgpa.streaming.frames.json_lines import Frame
+from kernelgpa.streaming.frames.pipeline import FramePipeline
 from shared_data import load
 
 SETS = {
@@ -77,3 +93,106 @@ def test_two_clouds_are_never_refused_for_their_handedness():
         gpa = RigidGPA().fit(pair)
     assert gpa.mirrored_ == []
     assert np.isfinite(gpa.rotations_).all()
+
+
+# -- what happens to them --
+
+MODELS = [RigidGPA(), AffineGPA(), TPSGPA(smoothing=0.01), fixed_kernel()]
+ODD = 2  # the mirrored cloud of one_mirrored
+
+
+def one_mirrored(clouds=5):
+    rng = np.random.default_rng(1)
+    body = rng.standard_normal((30, 3))
+    points = np.stack([body @ random_rotation(3, rng).T + rng.standard_normal(3) for _ in range(clouds)])
+    points[ODD, :, 0] *= -1
+    return points + 0.01 * rng.standard_normal(points.shape)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_mirror_images_are_left_out_kept_or_refused_as_asked(model, tmp_path):
+    points = one_mirrored()
+    participating = {}
+    for choice, message in (("leave-out", "left out of the map"), ("keep", "kept in the map")):
+        model.set_params(mirrored=choice)
+        with pytest.warns(KernelGPAWarning, match=f"cloud {ODD} is a mirror image.*{message}"):
+            gpa = model.fit(points)
+        save(gpa, tmp_path / choice)
+        for one in (gpa, load_model(tmp_path / choice)):
+            assert one.mirrored_ == [ODD]
+            assert one.mirrored == choice
+            participating[choice] = one.registration_.problem.participating.tolist()
+        assert_proper(gpa.rotations_)
+        # the best proper rotation onto the map, whether the cloud takes part in it or not
+        expected = motion_onto(points[ODD], gpa.map_)
+        np.testing.assert_allclose(gpa.rotations_[ODD], expected[0], rtol=0, atol=1e-6)
+    assert participating == {"leave-out": [0, 1, 3, 4], "keep": [0, 1, 2, 3, 4]}
+    with pytest.raises(InvalidObservations, match=f"cloud {ODD} is a mirror image"):
+        model.set_params(mirrored="error").fit(points)
+    with pytest.raises(InvalidSetting, match="mirrored is 'drop'; expected one of leave-out, keep, error"):
+        model.set_params(mirrored="drop").fit(points)
+    model.set_params(mirrored="leave-out")
+
+
+def assert_proper(rotations):
+    np.testing.assert_allclose(
+        rotations @ np.swapaxes(rotations, 1, 2), np.tile(np.eye(3), (len(rotations), 1, 1)), atol=1e-10
+    )
+    assert (np.linalg.det(rotations) > 0).all()
+
+
+def test_every_frame_of_a_stream_gets_a_pose_and_mirror_images_are_named():
+    points = one_mirrored(6)
+    pipeline = FramePipeline(StreamingGPA(fixed_kernel()))
+    ids = [str(j) for j in range(points.shape[1])]
+    order = [0, 1, 3, 4, ODD, 5]
+    reports = []
+    for t in order:
+        pipeline.add(Frame(t, float(t), ids, points[t]), line=t)
+        reports.append(pipeline.update().as_json())
+    odd = reports[order.index(ODD)]
+    assert odd["mirrored"]
+    assert sum("mirror image" in event for report in reports for event in report["events"]) == 1
+    assert [report["frame"] for report in reports if "mirrored" in report] == [ODD]
+    assert all(report["pose"] is not None for report in reports[1:])
+    stream = pipeline.stream
+    assert len(stream.mirrored_) == 1
+    assert_proper(stream.rotations_)
+    key = stream.mirrored_[0]
+    expected = motion_onto(points[ODD], stream.map_[[stream.landmarks_.index(one) for one in ids]])
+    np.testing.assert_allclose(stream.pose(key)[0], expected[0], rtol=0, atol=1e-10)
+
+
+def test_a_stream_keeps_or_refuses_mirror_images_as_asked():
+    points = one_mirrored()
+    ids = list(range(points.shape[1]))
+    for choice in ("keep", "error"):
+        stream = StreamingGPA(fixed_kernel(mirrored=choice))
+        for t in (0, 1, 3):
+            stream.add(points[t], ids)
+        stream.update()
+        if choice == "error":
+            before = stream.keys_
+            with pytest.raises(InvalidObservations, match="cloud 3 is a mirror image"):
+                stream.add(points[ODD], ids)
+            assert stream.keys_ == before
+            stream.add(points[4], ids)  # the stream is as it was
+            assert stream.update().clouds == 4
+        else:
+            key = stream.add(points[ODD], ids)
+            assert stream.update().clouds == 4
+            assert stream.mirrored_ == [key]
+            assert_proper(stream.rotations_)
+
+
+def test_a_cloud_outside_the_map_has_no_pose_only_if_it_shares_too_few_landmarks():
+    points = one_mirrored()
+    stream = StreamingGPA(fixed_kernel())
+    for t in (0, 1, 3):
+        stream.add(points[t], range(30))
+    stream.update()
+    stream.freeze()
+    poor = stream.add(points[4][:8], [0, 1, 2, *range(100, 105)])
+    enough = stream.add(points[4][:8], [0, 1, 2, 3, *range(100, 104)])
+    assert np.isnan(stream.pose(poor)[0]).all()
+    assert np.isfinite(stream.pose(enough)[0]).all()

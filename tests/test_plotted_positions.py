@@ -191,7 +191,9 @@ def test_a_grid_is_warped_and_holds_the_cloud(dimension):
     assert_array_equal(offsets(ax.collections[0]), gpa.transform(own, 1))
     stroke = ax.lines[0]
     grid = np.column_stack(stroke.get_data_3d() if dimension == 3 else stroke.get_data())
-    back = gpa.inverse_transform(grid[~np.isnan(grid[:, 0])], 1)
+    with pytest.warns(UserWarning, match="far from the landmarks"):  # corners of the grid
+        back = gpa.inverse_transform(grid[~np.isnan(grid[:, 0])], 1)
+    back = back[~np.isnan(back[:, 0])]
     frame = gpa.observations_.clouds[1].frame
     along, cloud = ((points - frame.centre) @ frame.axes.T for points in (back, own))
     for i in (0, 1):

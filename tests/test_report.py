@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import warnings
 from dataclasses import asdict
 from html.parser import HTMLParser
 
@@ -13,7 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from plotly.offline import get_plotlyjs
 
-from conftest import scene
+from conftest import random_rotation, scene
 from fixed_settings import fixed_kernel, fixed_tps
 from hostile_names import HOSTILE, named_hostile
 from kernelgpa import (
@@ -111,11 +112,29 @@ def test_errors_equal_those_of_metrics_if_every_observation_counts(model):
     warped = gpa.transform_clouds(points)
     errors = Agreement(gpa).per_landmark
     np.testing.assert_allclose(errors.in_map, metrics.consistency(warped), rtol=1e-12)
-    expected = metrics.sensor_error(warped, gpa.jacobians(points))
+    expected = metrics.sensor_error(residuals=gpa.sensor_residuals_)
+    if not gpa._deforms:  # a motion and its inverse leave the same residuals
+        np.testing.assert_allclose(expected, metrics.sensor_error(warped, gpa.jacobians(points)), rtol=1e-9)
     np.testing.assert_allclose(errors.in_sensor_frame, expected, rtol=1e-12)
     summary = data_of(gpa)["summary"]["sensor_error"]
     assert summary["worst"] == pytest.approx(expected.max(), rel=1e-12)
     assert summary["at"] == expected.argmax()
+
+
+def test_sensor_frame_errors_stay_below_the_size_of_the_clouds_where_warps_fold():
+    rng = np.random.default_rng(0)
+    limbs = [rng.standard_normal((8, 3)) * [0.1, 0.1, 0.5] + offset for offset in np.eye(3)[[0, 0, 1, 1, 2]] * 0.5]
+    points = np.stack([np.concatenate([limb @ random_rotation(3, rng).T for limb in limbs]) for _ in range(8)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelGPAWarning)
+        gpa = fixed_kernel(smoothing=1e-4).fit(points)
+    folded = [np.linalg.det(warp.jacobian(one)) < 0 for warp, one in zip(gpa.warps_, points, strict=True)]
+    assert np.any(folded)
+    worst = np.linalg.norm(points - points.mean(axis=1, keepdims=True), axis=2).max()
+    agreement = Agreement(gpa)
+    for errors in (agreement.per_landmark.in_sensor_frame, agreement.per_cloud.in_sensor_frame):
+        assert np.isfinite(errors).all()
+        assert errors.max() < 2 * worst
 
 
 def test_observations_that_a_robust_fit_rejects_do_not_count():

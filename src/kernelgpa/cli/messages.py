@@ -27,7 +27,7 @@ MATCHING_RULES = {
 OPTIONS = (
     *("bandwidth", "smoothing", "kernel", "control_points", "inducing", "scaling", "modes", "robust"),
     *("n_jobs", "folds", "missing", "negative_is_missing", "curves", "frames", "markers"),
-    *("match", "label_pattern", "merge", "recursive", "metadata", "links", "procrustes"),
+    *("match", "label_pattern", "merge", "recursive", "metadata", "links", "procrustes", "mirrored"),
 )
 # a call such as KernelGPA(modes=5) is Python and stays as it is
 OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=['\"]?([\w.-]*\w)['\"]?")

@@ -108,6 +108,10 @@ Robust = Annotated[
         "the residuals.  [kernel auto, others none]"
     ),
 ]
+Mirrored = Annotated[
+    str | None,
+    typer.Option(help="Clouds that are mirror images of the others: leave-out, keep or error.  [leave-out]"),
+]
 Tune = Annotated[bool | None, typer.Option("--tune", help="Choose bandwidth and smoothing by cross-validation.")]
 Folds = Annotated[int | None, typer.Option(help="Number of folds of the cross-validation.  [10]")]
 Jobs = Annotated[

@@ -40,6 +40,7 @@ def register(
     scaling: options.Scaling = None,
     modes: options.Modes = None,
     robust: options.Robust = None,
+    mirrored: options.Mirrored = None,
     tune: options.Tune = None,
     folds: options.Folds = None,
     n_jobs: options.Jobs = None,
@@ -86,7 +87,7 @@ def register(
         **{"recursive": recursive or None},
         **{"name": None if method is None else method.value, "kernel": kernel},
         **{"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)},
-        **{"control_points": control_points, "inducing": inducing, "scaling": scaling},
+        **{"control_points": control_points, "inducing": inducing, "scaling": scaling, "mirrored": mirrored},
         **{"modes": modes_of(modes), "robust": robust, "tune": tune, "folds": folds, "n_jobs": n_jobs},
         **{"metadata": _text(metadata), "links": _text(links), "procrustes": procrustes},
         **{"unit": unit, "title": title},
@@ -158,8 +159,8 @@ def _short_text(summary: Summary, output: Path) -> str:
     words = vocabulary(summary.kind)
     lines = [
         *_error_line("disagreement in the map, on the landmarks of the fit", summary.disagreement, summary),
-        *_error_line("sensor-frame error, on the landmarks of the fit", summary.sensor_frame_error, summary),
-        *_error_line("residual of landmarks left out of one cloud each", summary.left_out_error, summary),
+        *_error_line("sensor-frame error of landmarks left out of a cloud", summary.sensor_frame_error, summary),
+        *_error_line("residual of the same landmarks in the map", summary.left_out_error, summary),
     ]
     for finding in summary.findings[:MOST_FINDINGS]:
         lines.append(with_option_names(words.translate(f"{finding.kind}: {finding.found}; {finding.action}")))

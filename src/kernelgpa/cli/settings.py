@@ -61,7 +61,7 @@ SECTIONS = {
     "method": {
         **{"name": TEXT, "tune": YES_OR_NO, "folds": INTEGER, "n_jobs": INTEGER},
         **dict.fromkeys(("scaling", "kernel", "bandwidth", "smoothing", "control_points", "inducing"), ANYTHING),
-        **dict.fromkeys(("modes", "scale_method", "robust", "method"), ANYTHING),
+        **dict.fromkeys(("modes", "scale_method", "robust", "method", "mirrored"), ANYTHING),
     },
     "output": {"unit": TEXT, "title": TEXT, "procrustes": TEXT},
 }

@@ -75,6 +75,7 @@ def stream(
     bandwidth: options.Bandwidth = None,
     smoothing: options.Smoothing = None,
     modes: options.Modes = None,
+    mirrored: options.Mirrored = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Register frames as they arrive: each updates the map, and one line of JSON reports its pose.
@@ -94,7 +95,7 @@ def stream(
     _require_window(window, every)
     _require_distinct(frames, output, checkpoint, view)
     name = None if method is None else method.value
-    typed: dict[str, Any] = {"name": name, "modes": modes_of(modes)}
+    typed: dict[str, Any] = {"name": name, "modes": modes_of(modes), "mirrored": mirrored}
     typed |= {"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)}
     estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
     pipeline = FramePipeline(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)

@@ -125,7 +125,7 @@ class FittedAttributes:
 
     @property
     def mirrored_(self) -> list[Name]:
-        """Names of the clouds left out of the map as mirror images."""
+        """Names of the clouds that are mirror images of the others, left out of the map or kept in it."""
         return [self.observations_.names[t] for t in self._fitted.problem.mirrored]
 
     @property
@@ -161,6 +161,7 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     _sizes_differ = False  # whether clouds of any size are expected
     modes: str | int
     robust: str | None
+    mirrored: str
     n_jobs: int | None
     _known_backward: tuple[Registration, BackwardWarps] | None = None
 
@@ -187,7 +188,8 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         """
         self._check_settings()
         with one_blas_thread(), limit_threads(self.n_jobs):
-            problem = screen(as_observations(points, weights), self._sizes_differ)  # who takes part; initial estimate
+            # who takes part; initial estimate
+            problem = screen(as_observations(points, weights), self._sizes_differ, self.mirrored)
             self._fit_problem(problem)
         return self
 
@@ -250,16 +252,18 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         Returns
         -------
         array (k, d)
-            The points in the frame of the cloud; NaN, with a warning, if there is no unique answer.
+            The points in the frame of the cloud.  NaN, with a warning, if there is no unique answer within three
+            median distances between neighbours from the landmarks of the cloud; :meth:`predict` has an answer there.
         """
-        warp = self._warp_of(cloud)
+        t = self.observations_.cloud_index(cloud)
+        warp = self.warps_[t]
         targets = warp.checked(points)
-        found = inverse(warp, targets)
+        found = inverse(warp, targets, self.observations_.clouds[t].points)
         unanswered = int(np.sum(np.isnan(found).any(axis=1) & np.isfinite(targets).all(axis=1)))
         if unanswered:
             warn(
-                f"cloud {cloud!r}: {unanswered} of {len(found)} points cannot be taken back, because the warp folds or "
-                "does not reach them; they are NaN"
+                f"cloud {cloud!r}: {unanswered} of {len(found)} points cannot be taken back and are NaN, because they "
+                "are far from the landmarks or the warp folds; use predict, which has an answer everywhere"
             )
         return found
 
@@ -311,6 +315,14 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
             if return_cov:
                 covariances[t, unseen] = backward.covariances(self.map_[unseen], t)
         return (complete, covariances) if return_cov else complete
+
+    @property
+    def sensor_residuals_(self) -> Array:  # (n, m)
+        """Lengths of the leave-one-out residuals of the warps from the map, each in the frame of its cloud.
+
+        As :func:`metrics.sensor_error` takes them; NaN for landmarks that a cloud did not see or no other one saw.
+        """
+        return self._backward().residuals
 
     def transform_clouds(self, points: npt.ArrayLike) -> Array:  # (n, k, d) -> (n, k, d)
         """Take the same k points, as each cloud has them, into the map; NaN stays NaN."""

@@ -29,7 +29,7 @@ from .left_out import DeformableFolds
 from .problem import Problem
 from .registration import Registration, Solution, WarpStatistics, all_poses, warn_if_not_converged, whole_map
 from .robust import Reweighting, Weighting, require_loss
-from .settings import is_automatic
+from .settings import is_automatic, require_mirrored
 
 WEAKLY_CONNECTED = (
     "some clouds share so few or so thinly spread landmarks with the rest that noise hides the affine map between "
@@ -245,6 +245,7 @@ class DeformableGPA(GPA):
             )
         if self.robust is not None and not is_automatic(self.robust):
             require_loss(self.robust)
+        require_mirrored(self.mirrored)
         require_jobs(self.n_jobs)
         self._family()
 

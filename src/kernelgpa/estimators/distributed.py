@@ -56,7 +56,7 @@ class DistributedFit:
     scales_: Array  # (d,)
     eigenvalues_: Array  # (d + 1,)
     landmarks_: tuple[Name, ...]  # in the order of map_
-    mirrored_: list[int]  # clouds left out of the map
+    mirrored_: list[int]  # clouds that are mirror images of the others
     _client: Any
     _fitted: Any  # future of everything but the warps
     _warps: Sequence[Any]  # futures, one per batch
@@ -115,7 +115,7 @@ def _fit(
     batch = min(BATCH, -(-len(sources) // (2 * workers)))  # a few clouds are spread too
     firsts = range(0, len(sources), batch)
     read = [_submit(client, _read, list(sources[first : first + batch]), first) for first in firsts]
-    opened = _submit(client, _problem, read)
+    opened = _submit(client, _problem, read, estimator.mirrored)
     problem = _submit(client, _value, opened)
     estimator = _submit(client, _with_numbers, estimator, problem)
     sums = [_submit(client, _sum_of_batch, estimator, problem, first, batch) for first in firsts]
@@ -254,7 +254,7 @@ def _read(sources: Sequence[Source], first: int) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _problem(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
+def _problem(batches: Sequence[list[tuple[Any, Any]]], mirrored: str) -> Recorded:
     observations = Observations.from_clouds([pair for batch in batches for pair in batch])
     m = len(observations.landmarks)
     needed, free = SUMS * 8 * m**2, available_memory()
@@ -263,7 +263,7 @@ def _problem(batches: Sequence[list[tuple[Any, Any]]]) -> Recorded:
             f"sums of {m} x {m} take {needed / 1e9:.2f} GB of {free / 1e9:.2f} GB free on a worker; use fewer landmarks"
         )
     with one_blas_thread():
-        return _recorded(lambda: screen(observations))
+        return _recorded(lambda: screen(observations, mirrored=mirrored))
 
 
 def _with_numbers(estimator: DeformableGPA, problem: Problem) -> DeformableGPA:

@@ -38,7 +38,7 @@ class AffineGPA(DeformableGPA):
     method : {"spectral", "svd"}, default="spectral"
         "svd" is the classical factorisation (Tomasi and Kanade), for comparison; it needs every landmark seen by every
         cloud.
-    modes, scale_method, robust, n_jobs
+    modes, scale_method, robust, n_jobs, mirrored
         As in :class:`KernelGPA`, except that ``robust`` is None by default.
 
     Attributes
@@ -61,12 +61,14 @@ class AffineGPA(DeformableGPA):
         scale_method: str = "refined",
         robust: str | None = None,
         n_jobs: int | None = None,
+        mirrored: str = "leave-out",
     ) -> None:
         self.method = method
         self.modes = modes
         self.scale_method = scale_method
         self.robust = robust
         self.n_jobs = n_jobs
+        self.mirrored = mirrored
 
     @property
     def _solves_from_sum(self) -> bool:
@@ -107,7 +109,7 @@ class TPSGPA(DeformableGPA):
         Weight of the bending energy.  A number carries a unit, length^(4 - d) of the data (0.01 in the paper).  A
         sequence has one value per cloud.  "auto" chooses it by leave-one-out residuals, so that the result does not
         depend on the unit of the data.
-    modes, scale_method, robust, n_jobs
+    modes, scale_method, robust, n_jobs, mirrored
         As in :class:`KernelGPA`, except that ``robust`` is None by default.
 
     Attributes
@@ -131,6 +133,7 @@ class TPSGPA(DeformableGPA):
         scale_method: str = "refined",
         robust: str | None = None,
         n_jobs: int | None = None,
+        mirrored: str = "leave-out",
     ) -> None:
         self.control_points = control_points
         self.smoothing = smoothing
@@ -138,6 +141,7 @@ class TPSGPA(DeformableGPA):
         self.scale_method = scale_method
         self.robust = robust
         self.n_jobs = n_jobs
+        self.mirrored = mirrored
 
     def _family(self) -> Family:
         count = whole_number("control_points", self.control_points, least=2)
@@ -186,6 +190,9 @@ class KernelGPA(DeformableGPA):
         heavy tails and the loss lowers the mean square root of the residuals by a fifth, and none otherwise.
     n_jobs : int, optional
         Threads for work on several clouds; by default one per core for clouds of 400 landmarks or more.
+    mirrored : {"leave-out", "keep", "error"}, default="leave-out"
+        Whether solid clouds that are mirror images of the others are left out of the map (they are still placed), take
+        part in it, or raise InvalidObservations.  Sheets and articulated bodies are never called mirrored.
 
     Attributes
     ----------
@@ -218,7 +225,7 @@ class KernelGPA(DeformableGPA):
     shared_landmarks_ : array of int
         Landmarks that two or more participating clouds saw; the map is solved from these.
     mirrored_ : list
-        Names of the clouds that are mirror images of the others and were left out of the map.
+        Names of the clouds that are mirror images of the others, whether they were left out of the map or kept.
     observations_ : Observations
         The checked data.
 
@@ -248,6 +255,7 @@ class KernelGPA(DeformableGPA):
         inducing: int | None = None,
         robust: str | None = "auto",
         n_jobs: int | None = None,
+        mirrored: str = "leave-out",
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -257,6 +265,7 @@ class KernelGPA(DeformableGPA):
         self.inducing = inducing
         self.robust = robust
         self.n_jobs = n_jobs
+        self.mirrored = mirrored
 
     def _family(self) -> KernelFamily:
         bandwidth = PROVISIONAL_BANDWIDTH if is_automatic(self.bandwidth) else self.bandwidth

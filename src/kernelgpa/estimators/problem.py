@@ -1,8 +1,8 @@
 """The problem that a fit solves: which clouds and landmarks take part, and the initial estimate.
 
 A landmark that fewer than two clouds saw connects nothing and would only add free directions.  A mirror image would be
-folded into the map by an affine map of negative determinant.  Both are left out of the solve; the result still gives
-them a position and a pose.
+folded into the map by an affine map of negative determinant.  Both are left out of the solve, the mirror image unless
+``mirrored="keep"``; the result still gives them a position and a pose.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Problem:
     restricted: Observations  # all clouds on those landmarks
     participating: IndexArray  # indices of the clouds that the map is solved from
     initial: InitialEstimate
+    mirrored: IndexArray  # indices of the clouds that are judged to be mirror images, whether they participate or not
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -47,7 +48,7 @@ class Problem:
         return self.observations.at(self.participating).counts
 
     @property
-    def mirrored(self) -> IndexArray:
+    def left_out(self) -> IndexArray:
         """The clouds that do not participate, because they are mirror images."""
         return np.setdiff1d(np.arange(len(self.observations.clouds)), self.participating)
 
@@ -70,8 +71,9 @@ class Problem:
         return spectrum.gap < WEAK_GAP and bool(separation < CHEAP_SEPARATION * self.participants.counts.mean())
 
 
-def problem_of(observations: Observations, participating: IndexArray) -> Problem:
+def problem_of(observations: Observations, participating: IndexArray, mirrored: IndexArray | None = None) -> Problem:
     """The problem of given participating clouds, which must be connected."""
+    judged = np.zeros(0, dtype=np.intp) if mirrored is None else mirrored
     if len(participating) < 2:
         raise InvalidObservations(
             "only one cloud remains after mirror images are left out; check the handedness of the data"
@@ -81,7 +83,7 @@ def problem_of(observations: Observations, participating: IndexArray) -> Problem
     _require_points(restricted, participating)
     participants = restricted.at(participating)
     require_connected(participants)
-    return Problem(observations, landmarks, restricted, participating, initial_estimate(participants))
+    return Problem(observations, landmarks, restricted, participating, initial_estimate(participants), judged)
 
 
 def _require_points(restricted: Observations, participating: IndexArray) -> None:
@@ -92,7 +94,7 @@ def _require_points(restricted: Observations, participating: IndexArray) -> None
             raise DegenerateCloud(
                 f"cloud {cloud.name!r} fits the others as a mirror image only, and shares {len(cloud.seen)} landmarks "
                 f"with a map without it; at least {needed} are needed to register it. Negate one of its coordinates if "
-                "its handedness differs, check its matches, or drop it"
+                "its handedness differs, check its matches, or use mirrored='keep'"
             )
         if len(cloud.seen) < needed:
             raise DegenerateCloud(

@@ -128,7 +128,7 @@ def all_poses(problem: Problem, gauge: Gauge) -> tuple[Array, Array]:  # (n, d, 
     n, d = len(problem.observations.clouds), problem.observations.dimension
     rotations, translations = np.empty((n, d, d)), np.empty((n, d))
     rotations[problem.participating], translations[problem.participating] = gauge.rotations, gauge.translations
-    for t in problem.mirrored:
+    for t in problem.left_out:
         cloud = problem.restricted.clouds[t]
         rotations[t], translations[t] = pose_onto(cloud, gauge.map[cloud.seen])
     return rotations, translations

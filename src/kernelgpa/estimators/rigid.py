@@ -22,6 +22,7 @@ from .base import GPA, PreparedClouds
 from .left_out import Prediction
 from .problem import Problem
 from .registration import Registration, Solution, WarpStatistics, all_poses, warn_if_not_converged, whole_map
+from .settings import require_mirrored
 
 
 class RigidGPA(GPA):
@@ -31,6 +32,8 @@ class RigidGPA(GPA):
     ----------
     scaling : bool, default=False
         Whether each cloud has a size factor of its own.  Sizes are relative: the total size of all clouds is kept.
+    mirrored : {"leave-out", "keep", "error"}, default="leave-out"
+        What happens to mirror images, as in :class:`KernelGPA`.
 
     Attributes
     ----------
@@ -51,7 +54,7 @@ class RigidGPA(GPA):
     weights_ : array (n, m)
         The weights as given.
     mirrored_ : list
-        Names of the clouds that are mirror images of the others and were left out of the map.
+        Names of the clouds that are mirror images of the others, whether they were left out of the map or kept.
     residuals_, scaled_residuals_ : arrays (n, m)
         All NaN, because they are computed only for warps that deform.
     certified_ : bool or None
@@ -81,8 +84,9 @@ class RigidGPA(GPA):
     robust = None
     n_jobs = None
 
-    def __init__(self, scaling: bool = False) -> None:
+    def __init__(self, scaling: bool = False, mirrored: str = "leave-out") -> None:
         self.scaling = scaling
+        self.mirrored = mirrored
 
     @property
     def _sizes_differ(self) -> bool:  # type: ignore[override]
@@ -140,6 +144,7 @@ class RigidGPA(GPA):
     def _check_settings(self) -> None:
         if not isinstance(self.scaling, (bool, np.bool_)):
             raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
+        require_mirrored(self.mirrored)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ..errors import warn
+from ..errors import InvalidObservations, warn
 from ..gauge.mirror import MirrorImages, find_mirror_images
 from ..observations import Cloud, Observations
 from ..observations.geometry import RESOLUTION_MARGIN
@@ -17,10 +18,11 @@ COINCIDENT = 4  # landmarks of one cloud at exactly the same position that are t
 SIZE_RATIO = 3.0  # a cloud this many times larger or smaller than the others probably has another unit
 
 
-def screen(observations: Observations, sizes_differ: bool = False) -> Problem:
+def screen(observations: Observations, sizes_differ: bool = False, mirrored: str = "leave-out") -> Problem:
     """The problem of the clouds that can be registered together, with warnings about what looks wrong.
 
-    With ``sizes_differ`` clouds of any size are expected.
+    With ``sizes_differ`` clouds of any size are expected.  ``mirrored`` says whether clouds that are mirror images of
+    the others are left out of the map ("leave-out"), take part in it ("keep"), or are refused ("error").
     """
     everyone = np.arange(len(observations.clouds))
     problem = problem_of(observations, everyone)
@@ -29,8 +31,7 @@ def screen(observations: Observations, sizes_differ: bool = False) -> Problem:
     if problem.weakly_connected or too_few:  # the affine registration does not determine the handedness of the groups
         found = MirrorImages(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
     if len(found.mirrored):
-        warn(_mirror_message([observations.names[t] for t in found.mirrored]))
-        problem = problem_of(observations, np.setdiff1d(everyone, found.mirrored))
+        problem = _with_mirror_images(problem, found.mirrored, mirrored)
     if len(found.doubtful):
         warn(_doubtful_message([observations.names[t] for t in found.doubtful]))
     messages = _unshared_messages(problem) + _coincidence_messages(observations)
@@ -39,12 +40,20 @@ def screen(observations: Observations, sizes_differ: bool = False) -> Problem:
     return problem
 
 
-def _mirror_message(names: Sequence[Name]) -> str:
-    image = "a mirror image" if len(names) == 1 else "mirror images"
-    return (
-        f"{_listed('cloud', names)} {image} of the others and left out of the map. If the handedness of the data "
-        "differs there, negate one coordinate"
-    )
+def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> Problem:
+    """The problem with the clouds that are mirror images left out, kept or refused."""
+    observations = problem.observations
+    names = [observations.names[t] for t in found]
+    image = f"{_listed('cloud', names)} {'a mirror image' if len(names) == 1 else 'mirror images'} of the others"
+    if mirrored == "error":
+        raise InvalidObservations(
+            f"{image}; negate one coordinate there, or use mirrored='leave-out' or mirrored='keep'"
+        )
+    if mirrored == "keep":
+        warn(f"{image}, and kept in the map. If the handedness of the data differs there, negate one coordinate")
+        return replace(problem, mirrored=found)
+    warn(f"{image} and left out of the map. If the handedness of the data differs there, negate one coordinate")
+    return problem_of(observations, np.setdiff1d(np.arange(len(observations.clouds)), found), found)
 
 
 def _doubtful_message(names: Sequence[Name]) -> str:

@@ -11,11 +11,17 @@ from ..errors import InvalidSetting
 from ..warps import Smoothing
 
 AUTO = "auto"  # a setting that the fit chooses
+MIRRORED = ("leave-out", "keep", "error")  # what happens to clouds that are mirror images of the others
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-12, 1e100
 
 
 def is_automatic(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
+
+
+def require_mirrored(value: Any) -> None:
+    if not isinstance(value, str) or value not in MIRRORED:
+        raise InvalidSetting(f"mirrored is {value!r}; expected one of {', '.join(MIRRORED)}")
 
 
 def positive_number(name: str, value: Any) -> float:

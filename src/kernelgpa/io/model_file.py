@@ -48,7 +48,7 @@ from .records import (
 from .validation import LARGEST_NUMBER, CheckedArrays, InvalidRecord, checked_names, checked_number
 
 MODEL_FILE = FileKind(
-    "format", 3, "model", "expected model.npz of a result folder", "register again with settings.toml"
+    "format", 4, "model", "expected model.npz of a result folder", "register again with settings.toml"
 )
 METHODS: dict[type[GPA], str] = {RigidGPA: "rigid", AffineGPA: "affine", TPSGPA: "tps", KernelGPA: "kernel"}
 ESTIMATORS = {one.__name__: one for one in METHODS}
@@ -80,6 +80,7 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
     arrays: Arrays = {
         **clouds_to_arrays(observations.clouds, observations.dimension),
         "part": gpa.registration_.problem.participating,
+        "mirrored": gpa.registration_.problem.mirrored,
         **gauge_arrays,
         **spectrum_arrays,
         **warps_to_arrays(gpa.warps_),
@@ -151,9 +152,12 @@ def _restored(header: Header, arrays: CheckedArrays) -> GPA:
     observations = _observations(header, arrays)
     n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
     part = arrays.increasing("part", most=n - 1)
+    mirrored = arrays.increasing("mirrored", most=n - 1)
+    if not np.isin(np.setdiff1d(np.arange(n), part), mirrored).all():
+        raise InvalidRecord("a cloud takes no part in the map and is no mirror image")
     with warnings.catch_warnings():  # they were issued by the fit
         warnings.simplefilter("ignore", KernelGPAWarning)
-        problem = problem_of(observations, part)
+        problem = problem_of(observations, part, mirrored)
     shared = len(problem.landmarks)
     gauge = gauge_from_arrays(header["gauge"], arrays, shared, len(part), d)
     mapped = MapRecord.from_arrays(arrays, m, n, d)

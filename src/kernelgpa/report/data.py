@@ -140,7 +140,7 @@ class PageData:
     landmarks: list[str]
     method: MethodData
     observation_count: int
-    mirrored: list[str]
+    mirrored: list[str]  # mirror images that take no part in the map
     rejected: int | None  # observations; None if the fit was not robust
     certificate: str  # in words
     choice: str  # of automatic settings, in words; empty if all were given
@@ -182,7 +182,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         landmarks=[str(name) for name in observations.landmarks],
         method=_method(gpa),
         observation_count=int(agreement.visible.sum()),
-        mirrored=[str(name) for name in gpa.mirrored_],
+        mirrored=[str(gpa.observations_.names[t]) for t in gpa.registration_.problem.left_out],
         rejected=None if gpa.robust_ is None else int(np.sum(agreement.visible & ~agreement.inliers)),
         certificate=words.translate(_certificate(gpa)),
         choice="" if gpa.automatic_ is None else words.translate(str(gpa.automatic_)),

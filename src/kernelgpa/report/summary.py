@@ -95,7 +95,7 @@ class Summary:
     eigenvalues: list[float | None]
     certified: bool | None  # whether the rotations are proven to be the global optimum; None: not applicable
     optimality_gap: float | None  # bound on what other rotations may explain in addition, as a share; None: unknown
-    left_out: list[str]  # clouds that fit only as mirror images
+    left_out: list[str]  # clouds that take no part in the map, because they are mirror images
     findings: list[Finding]
     kind: str = "cloud"  # what a cloud is: "specimen", "frame" or "cloud"
 
@@ -130,7 +130,7 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         eigenvalues=[_finite(value) for value in gpa.eigenvalues_],
         certified=gpa.certified_,
         optimality_gap=None if gpa.certificate_ is None else _finite(gpa.certificate_.gap),
-        left_out=[str(name) for name in gpa.mirrored_],
+        left_out=[str(observations.names[t]) for t in gpa.registration_.problem.left_out],
         findings=assessment.findings,
         kind=metadata.kind,
     )

@@ -42,9 +42,9 @@ def cloud_columns(
     ]
     if gpa._sizes_differ:
         columns.append(_column("size_factor", "number", "size factor", gpa.size_factors_))
-    if gpa.mirrored_:
+    if len(gpa.registration_.problem.left_out):
         takes_part = np.ones(len(agreement.visible))
-        takes_part[gpa.registration_.problem.mirrored] = 0.0
+        takes_part[gpa.registration_.problem.left_out] = 0.0
         columns.append(_column("takes_part", "membership", "in the map", takes_part))
     names = {column.name for column in columns}
     return columns + [

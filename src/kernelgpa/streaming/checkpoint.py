@@ -133,7 +133,7 @@ def _restored(kind: type[StreamingGPA], header: Header, arrays: CheckedArrays) -
         stream._motions = _motions_of(header, keys, d)
     if d is None and (keys or header["motions"] or header["map_landmarks"] is not None):
         raise InvalidRecord("there are clouds and no dimension")
-    stream._mirrored = set(_keys(header, "mirrored", _keys(header, "outside", keys)))
+    stream._mirrored = set(_keys(header, "mirrored", keys))
     stream._history = MotionHistory(arrays.floats("past_motions", None, least=0).tolist())
     if header["map_landmarks"] is not None and d is not None:
         stream._map = _map_of(header, arrays, stream._next_key, d)

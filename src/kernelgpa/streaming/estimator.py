@@ -77,16 +77,17 @@ class StreamingGPA(StreamResults):
     times_ : ndarray of shape (n,)
         Times of all clouds.
     rotations_, translations_ : ndarrays of shapes (n, d, d) and (n, d)
-        Poses of all clouds: ``R p + t`` lies near the map.  NaN for a cloud that waits.
+        Poses of all clouds, mirror images included: ``R p + t`` lies near the map.  NaN for a cloud that shares too few
+        landmarks with the map.
     warps_ : list of length n
-        Warps from each cloud into the map.  None for a cloud that waits.
+        Warps from each cloud into the map.  None for a cloud that shares too few landmarks with the map.
     scales_ : ndarray of shape (d,)
         Global scales of the map.
     eigenvalues_ : ndarray of shape (d + 1,)
         Bottom eigenvalues of the summed cost.
     waiting_, mirrored_ : lists of keys
         Clouds that share too few landmarks with the others so far, and clouds that are mirror images of the others.
-        Neither kind participates in the map.
+        The first do not participate in the map; the latter do only with ``mirrored="keep"``.
     frozen : bool
         Whether the map is kept as it is.
 
@@ -184,6 +185,10 @@ class StreamingGPA(StreamResults):
         if not self.frozen:
             require_memory(running, self.memory_limits, seen_names, leaving)
         self._check_cloud(cloud, running.dimension)
+        is_mirrored = self._is_mirrored(cloud, names)
+        if is_mirrored and self.estimator.mirrored == "error":
+            del self._weight_ranges[key]
+            raise InvalidObservations(f"cloud {key} is a mirror image of the map; negate one coordinate, or omit it")
         self._running, self._next_key = running, key + 1
         for old in leaving:
             self._remove(old)
@@ -193,7 +198,9 @@ class StreamingGPA(StreamResults):
         self._times[key] = when
         if motions:
             self._motions[key] = motions
-        if self.frozen or self._is_mirrored(key, cloud):
+        if is_mirrored:
+            self._mirrored.add(key)
+        if self.frozen or (is_mirrored and self.estimator.mirrored == "leave-out"):
             self._put_outside(key, cloud)
         else:
             running.add(key, cloud)
@@ -277,13 +284,10 @@ class StreamingGPA(StreamResults):
             running.index.release(cloud.seen)
             self._warps.pop(key, None)
 
-    def _is_mirrored(self, key: CloudKey, cloud: Cloud) -> bool:
-        """Whether a cloud is a mirror image of the map; if so, it is recorded as one."""
-        overlap = self._overlap(cloud)
-        if overlap is None or not is_mirror_image(*overlap):
-            return False
-        self._mirrored.add(key)
-        return True
+    def _is_mirrored(self, cloud: Cloud, names: Sequence[Name | None]) -> bool:
+        """Whether a cloud is a mirror image of the map; ``names`` are those of its landmark indices."""
+        overlap = None if self._map is None else self._map.overlap(cloud, names)
+        return overlap is not None and is_mirror_image(*overlap)
 
     # -- the map --
 
@@ -309,8 +313,9 @@ class StreamingGPA(StreamResults):
     def _solve(self, running: RunningSum) -> StreamMap:
         """The map of the participating clouds, in its own frame; clouds not connected with the last map wait."""
         self._disconnected = set()
-        if len(self._mirrored) > len(running.records):  # the majority decides which clouds are the mirror images
-            self._put_inside(self._mirrored)
+        left_out = self._mirrored & self._outside.keys()
+        if len(left_out) > len(running.records):  # the majority decides which clouds are the mirror images
+            self._put_inside(left_out)
             self._mirrored, self._map = set(), None
         while True:
             running.update_participation(self._disconnected)
@@ -349,9 +354,10 @@ class StreamingGPA(StreamResults):
         rotations = None if self._map is None else initial_rotations(running, self._map)
         if rotations is not None:
             return rotations
-        problem, keys = screen(running.observations()), sorted(running.participating)
+        keys = sorted(running.participating)
+        problem = screen(running.observations(), self.estimator._sizes_differ, self.estimator.mirrored)
         self._mirrored |= {keys[t] for t in problem.mirrored}
-        for key in self._mirrored & set(running.participating):
+        for key in [keys[t] for t in problem.left_out]:
             self._put_outside(key, running.records[key].cloud)
             running.drop(key)
         running.update_participation()
@@ -402,7 +408,10 @@ class StreamingGPA(StreamResults):
     def unfreeze(self) -> Update:
         """Let all clouds participate again, also those added while the map was frozen, and update."""
         self.frozen = False
-        self._put_inside({key for key, cloud in self._outside.items() if not self._is_mirrored(key, cloud)})
+        names = self._require_running().names
+        self._mirrored |= {key for key, cloud in self._outside.items() if self._is_mirrored(cloud, names)}
+        kept = self.estimator.mirrored == "keep"
+        self._put_inside({key for key in self._outside if kept or key not in self._mirrored})
         self._changed = True
         return self.update()
 

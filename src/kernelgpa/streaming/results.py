@@ -70,12 +70,12 @@ class StreamResults:
 
     @property
     def rotations_(self) -> Array:  # (n, d, d)
-        """Rotations of all clouds; NaN for a cloud that waits."""
+        """Rotations of all clouds; NaN for a cloud that shares too few landmarks with the map."""
         return np.array([self.pose(key)[0] for key in self.keys_])
 
     @property
     def translations_(self) -> Array:  # (n, d)
-        """Translations of all clouds; NaN for a cloud that waits."""
+        """Translations of all clouds; NaN for a cloud that shares too few landmarks with the map."""
         return np.array([self.pose(key)[1] for key in self.keys_])
 
     @property
@@ -90,7 +90,7 @@ class StreamResults:
 
     @property
     def warps_(self) -> list[Warp | None]:  # (n,)
-        """Warps of all clouds; None for a cloud that waits."""
+        """Warps of all clouds; None for a cloud that shares too few landmarks with the map."""
         return [self._warp_or_none(key) for key in self.keys_]
 
     @property
@@ -100,11 +100,15 @@ class StreamResults:
 
     @property
     def mirrored_(self) -> list[CloudKey]:
-        """Keys of the clouds that are mirror images of the others, and do not participate."""
+        """Keys of the clouds that are mirror images of the others; they participate only with ``mirrored="keep"``."""
         return sorted(self._mirrored)
 
     def pose(self, key: CloudKey) -> tuple[Array, Array]:  # (d, d), (d,)
-        """R and t such that R p + t lies near the map for the points p of a cloud; NaN for a cloud that waits."""
+        """R and t such that R p + t lies near the map for the points p of a cloud.
+
+        A cloud outside the map, such as a mirror image, gets the best proper rotation onto it; NaN if it shares fewer
+        than d + 1 landmarks with the map.
+        """
         stream_map, running = self._require_map(), self._require_running()
         self._require_key(key)
         if key in stream_map.poses:
@@ -119,9 +123,9 @@ class StreamResults:
         return self.warp(cloud)(points)
 
     def inverse_transform(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
-        """Take points of the map back into one cloud; NaN if there is no unique answer."""
+        """Take points of the map back into one cloud; NaN if there is no unique answer near its landmarks."""
         warp = self.warp(cloud)
-        return inverse(warp, warp.checked(points))
+        return inverse(warp, warp.checked(points), self._cloud(cloud).points)
 
     def warp(self, key: CloudKey) -> Warp:
         """The warp of a cloud, fitted when it is first asked for."""

@@ -34,7 +34,7 @@ def family_of(estimator: GPA) -> Family:
 
 def with_settings_chosen(estimator: GPA, running: RunningSum) -> GPA:
     """The estimator with numbers for its automatic settings, chosen from the clouds in the sum."""
-    problem = screen(running.observations(), estimator._sizes_differ)
+    problem = screen(running.observations(), estimator._sizes_differ, estimator.mirrored)
     return with_first_choice(cast(DeformableGPA, estimator), problem)
 
 

@@ -2,6 +2,10 @@
 
 Counted are the observations of clouds that take part in the map and, if the fit was robust, the inliers among them.
 Landmarks with fewer than two counted observations have no disagreement: a single one always agrees with itself.
+
+The error in the frame of a cloud is the leave-one-out residual of the warp from the map into the cloud (eq. 21): where
+the other clouds and the other landmarks predict an observation.  It needs no Jacobian, and stays finite where a warp
+into the map folds.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import numpy as np
 from ..estimators.base import GPA
 from ..typing import Array, BoolArray
 from .diagnosis import INLIER_SHARE, weight_shares
-from .metrics import mean_map, root_mean, sensor_residuals
+from .metrics import mean_map, root_mean
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Disagreement:
     in_map : ndarray of shape (m,) or (n,)
         Distances of the images from the mean image of their landmark, as :func:`metrics.consistency`.
     in_sensor_frame : ndarray of shape (m,) or (n,)
-        Distances from the mean of the other clouds, in the frame of each cloud, as :func:`metrics.sensor_error`.
+        Leave-one-out residuals of the warps from the map, in the frame of each cloud.
     """
 
     in_map: Array
@@ -56,7 +60,7 @@ class Agreement:
     warped : ndarray of shape (n, m, d)
         Images of all observations in the map, NaN where unseen.
     map_distances, sensor_distances : ndarray of shape (n, m)
-        Distance from the mean image of the landmark, and from the mean of the other clouds in the cloud's own frame.
+        Distance from the mean image of the landmark, and leave-one-out residual in the cloud's own frame.
     residuals : ndarray of shape (n, m), or None
         Leave-one-out residuals in the map; None for rigid warps.
     per_landmark, per_cloud : Disagreement
@@ -89,7 +93,7 @@ class Agreement:
     @cached_property
     def counted(self) -> BoolArray:
         counted = self.inliers.copy()
-        counted[self.gpa.registration_.problem.mirrored] = False
+        counted[self.gpa.registration_.problem.left_out] = False
         return counted
 
     @cached_property
@@ -102,8 +106,7 @@ class Agreement:
 
     @cached_property
     def sensor_distances(self) -> Array:
-        jacobians = self.gpa.jacobians(self.gpa.observations_.points)
-        return np.linalg.norm(sensor_residuals(self._compared, jacobians), axis=2)
+        return np.where(np.isnan(self._compared[:, :, 0]), np.nan, self.gpa.sensor_residuals_)
 
     @property
     def residuals(self) -> Array | None:

@@ -125,7 +125,7 @@ def cross_validate(
     fitted._check_settings()
     observations = as_observations(points, weights)
     with one_blas_thread():
-        problem = screen(observations, fitted._sizes_differ)
+        problem = screen(observations, fitted._sizes_differ, fitted.mirrored)
         tested = landmark_folds(folds, problem)
         return cross_validate_problem(fitted, problem, fitted._prepare(problem), tested, n_jobs)
 

@@ -7,6 +7,9 @@ images under all warps but that of cloud t (docs/theory.md, section 13):
     consistency of j     = root mean square over t of |y_t(p_tj) - q_j|
     sensor residual e_tj = J_t(p_tj)^-1 (y_t(p_tj) - q_j^(-t)),     J_t the Jacobian of the warp y_t
     sensor error of j    = root mean square over t of |e_tj|
+
+Residuals of warps that were fitted from the map into the clouds (eq. 21) are lengths in the frames of the clouds
+already.  They need no Jacobian, and stay finite where a warp into the map folds.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidObservations
+from ..errors import InvalidObservations, InvalidSetting
 from ..gauge.rotations import motion_onto
 from ..observations.arrays import finite_rows, masked_as_nan
 from ..typing import Array, BoolArray
@@ -148,8 +151,13 @@ def _singular(matrices: Array) -> BoolArray:  # (..., d, d) -> (...)
     return np.asarray(np.linalg.det(matrices / np.where(size > 0, size, 1.0)) == 0)
 
 
-def sensor_error(clouds: npt.ArrayLike, jacobians: npt.ArrayLike) -> Array:
-    """Return the root mean square of :func:`sensor_residuals` for each point.
+def sensor_error(
+    clouds: npt.ArrayLike | None = None,
+    jacobians: npt.ArrayLike | None = None,
+    *,
+    residuals: npt.ArrayLike | None = None,
+) -> Array:
+    """Return the root mean square of :func:`sensor_residuals`, or of other residuals, for each point.
 
     Scaling the map does not change this error, and it increases where a warp flattens or folds space.
 
@@ -159,6 +167,9 @@ def sensor_error(clouds: npt.ArrayLike, jacobians: npt.ArrayLike) -> Array:
         Images of k points under the warps of n clouds, NaN where a cloud did not see a point.
     jacobians : array_like of shape (n, k, d, d)
         Jacobians of the warps at the points.
+    residuals : array_like of shape (n, k)
+        In place of both: lengths of residuals in the frames of the clouds, NaN where there are none, such as
+        ``sensor_residuals_`` of a fitted estimator.
 
     Returns
     -------
@@ -173,7 +184,16 @@ def sensor_error(clouds: npt.ArrayLike, jacobians: npt.ArrayLike) -> Array:
     >>> surfaces = scene.surfaces  # points that are no landmarks, as each cloud has them
     >>> metrics.sensor_error(gpa.transform_clouds(surfaces), gpa.jacobians(surfaces)).shape
     (202,)
+    >>> metrics.sensor_error(residuals=gpa.sensor_residuals_).shape  # of the landmarks, left out of one cloud each
+    (60,)
     """
+    if residuals is not None and clouds is None and jacobians is None:
+        lengths = np.asarray(residuals, dtype=np.float64)
+        if lengths.ndim != 2 or np.any(lengths < 0):
+            raise InvalidObservations(f"residuals have shape {lengths.shape}; expected lengths (clouds, points)")
+        return root_mean(lengths**2, axis=0)
+    if residuals is not None or clouds is None or jacobians is None:
+        raise InvalidSetting("sensor_error takes clouds and jacobians, or residuals alone")
     return root_mean(np.sum(sensor_residuals(clouds, jacobians) ** 2, axis=2), axis=0)
 
 

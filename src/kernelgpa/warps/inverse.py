@@ -6,10 +6,14 @@ Damped Newton on y(p) = q with the warp's own Jacobian, for all points at once:
 
 The initial estimates are the kernel centre with the nearest image and the inverse of the affine part.  A warp that
 reverses orientation somewhere near its centres may reach one target from several points.  In that case Newton also
-starts from the other points (centres, and points around them) whose images are near the target.
+starts from the other points (centres, and points around them) whose images are near the target.  A point that comes no
+closer or leaves the neighbourhood of the landmarks is given up, which bounds the work.
 
-Of all solutions the answer is the one among the landmarks.  There is no unique answer, and NaN is returned, if two
-solutions lie among the landmarks, if none does and they differ, or if the orientation is reversed at the solution.
+The answer is the solution near the landmarks, at most NEAR times the median distance between neighbours away from one
+of them; farther away nothing is known about the warp.  If the landmarks lie on a surface, the warp follows its bending
+and may fold across it.  There the answer is the solution on the surface, if there is exactly one.  NaN is returned if
+no solution or several solutions are near, and if the orientation of space is reversed at the solution of a solid cloud.
+An affine warp has one solution everywhere.
 """
 
 from __future__ import annotations
@@ -20,16 +24,19 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from ..observations.arrays import finite_rows
+from ..observations.geometry import SHEET
 from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray
 from .warp import Warp
 
-NEWTON_STEPS = 50
-HALVINGS = 12
+NEWTON_STEPS = 25
+FREE_STEPS = 3  # after which points far from the landmarks are given up
+HALVINGS = 6
 NEWTON_CONVERGED = 1e-12  # distance to the target, relative to the cloud's image or to the distance of a far target
 CONVERGENCE_MARGIN = 1e3  # times NEWTON_CONVERGED is accepted too: the last digits may be unattainable
 SAME_SOLUTION = 1e-6  # solutions closer than this share of the cloud's size are one
-AMONG_LANDMARKS = 3.0  # times the median distance between neighbours: a point this near to a landmark is among them
+NEAR = 3.0  # times the median distance between neighbours: a point this near to a landmark is answered
+ON_SURFACE = 0.5  # times the same distance: a point this near to the tangent plane at a landmark is on the surface
 NEAREST_STARTS = 4  # initial estimates of either orientation
 SHELL_RADII = (0.5, 1.0)  # distances from a centre, in kernel widths, at which the orientation is sampled
 SHELL_CENTRES = 300  # centres around which it is sampled
@@ -37,19 +44,32 @@ SINGULAR = 1e-12  # a determinant below this share of that of the affine part co
 BATCH_TARGETS = 20_000
 
 
-def inverse(warp: Warp, targets: Array) -> Array:  # (k, d) -> (k, d), NaN if there is no unique answer
-    """The points that the warp takes to the targets."""
+def inverse(warp: Warp, targets: Array, landmarks: Array | None = None) -> Array:  # (k, d), (s, d) -> (k, d)
+    """The points near the landmarks that the warp takes to the targets; NaN if there is no unique answer.
+
+    Without ``landmarks``, those of the cloud in its own frame, they are the kernel centres.
+    """
     solutions = np.full_like(targets, np.nan)
     matrix, offset = warp.affine
     if np.linalg.matrix_rank(matrix) < targets.shape[1]:
         return solutions
     if not len(warp.centres):
         return _solve(matrix, targets - offset)
-    samples = _Samples.of(warp)
+    samples = _Samples.of(warp, warp.centres if landmarks is None else landmarks)
     for first in range(0, len(targets), BATCH_TARGETS):
         batch = first + np.flatnonzero(finite_rows(targets[first : first + BATCH_TARGETS]))
         solutions[batch] = _inverse_batch(warp, samples, targets[batch])
     return solutions
+
+
+def returning_share(warp: Warp, points: Array) -> float:  # (s, d)
+    """The share of a cloud's own landmarks that the warp and its inverse take back to where they were; 1 if all.
+
+    A landmark does not come back where the warp folds: there its image has several points near the landmarks.
+    """
+    differences = inverse(warp, warp(points), points) - points
+    back = np.linalg.norm(differences, axis=1) <= SAME_SOLUTION * warp.frame.size  # false for NaN
+    return float(back.mean())
 
 
 def relative_determinant(warp: Warp, points: Array) -> Array:  # (k, d) -> (k,)
@@ -64,18 +84,44 @@ class _Samples:
     orientation: float  # the sign of the determinant at most centres
     upright: Array  # (a, d), points with this orientation
     reversed: Array  # (b, d), points with the opposite one
-    landmarks: KDTree
-    radius: float  # a point this near to a centre is among the landmarks
+    neighbourhood: _Neighbourhood
 
     @staticmethod
-    def of(warp: Warp) -> _Samples:
+    def of(warp: Warp, landmarks: Array) -> _Samples:
         centres = warp.centres
         orientation = float(np.sign(np.median(np.sign(np.linalg.det(warp.jacobian(centres)))))) or 1.0
         samples = np.vstack([centres, _shells(warp)])
         upright = orientation * np.linalg.det(warp.jacobian(samples)) > 0
-        landmarks = KDTree(centres)
-        spacing = np.median(landmarks.query(centres, k=2)[0][:, 1]) if len(centres) > 1 else warp.sigma
-        return _Samples(orientation, samples[upright], samples[~upright], landmarks, AMONG_LANDMARKS * float(spacing))
+        return _Samples(orientation, samples[upright], samples[~upright], _Neighbourhood.of(landmarks, warp.sigma))
+
+
+@dataclass(frozen=True)
+class _Neighbourhood:
+    """Where a warp is known: near the landmarks of its cloud."""
+
+    landmarks: KDTree
+    spacing: float  # median distance between neighbours
+    normals: Array | None  # (s, d) unit vectors across the surface on which the landmarks lie; None: on no surface
+
+    @staticmethod
+    def of(landmarks: Array, width: float) -> _Neighbourhood:
+        tree, (count, d) = KDTree(landmarks), landmarks.shape
+        if count < 2:
+            return _Neighbourhood(tree, width, None)
+        spacing = float(np.median(tree.query(landmarks, k=2)[0][:, 1]))
+        neighbours = landmarks[tree.query(landmarks, k=min(count, 2 * d + 2))[1]]  # (s, k, d)
+        _, spread, axes = np.linalg.svd(neighbours - neighbours.mean(axis=1, keepdims=True), full_matrices=False)
+        surface = spread.shape[1] == d and bool(np.median(spread[:, -1] - SHEET * spread[:, -2]) < 0)
+        return _Neighbourhood(tree, spacing, axes[:, -1] if surface else None)
+
+    def distances(self, points: Array) -> tuple[Array, Array]:  # (k, d) -> (k,), (k,)
+        """Distances from the nearest landmark, and across the surface there; the latter are 0 without a surface."""
+        distance, nearest = self.landmarks.query(points)
+        if self.normals is None:
+            return distance, np.zeros(len(points))
+        nearest = nearest % len(self.normals)  # the tree answers s for a point whose distances overflow
+        across = np.einsum("kd,kd->k", points - self.landmarks.data[nearest], self.normals[nearest])
+        return distance, np.abs(across)
 
 
 def _shells(warp: Warp) -> Array:  # (k, d)
@@ -87,20 +133,38 @@ def _shells(warp: Warp) -> Array:  # (k, d)
 
 
 def _inverse_batch(warp: Warp, samples: _Samples, targets: Array) -> Array:
-    best = np.full_like(targets, np.nan)
-    nearest, second = np.full(len(targets), np.inf), np.full(len(targets), np.inf)  # distances from the landmarks
+    near, on_surface = _Unique(warp, targets), _Unique(warp, targets)
+    around = samples.neighbourhood
     for start in _initial_estimates(warp, samples, targets):
-        points, converged = _newton(warp, targets, start)
-        distance = np.where(converged, samples.landmarks.query(points)[0], np.inf)
-        same = np.linalg.norm(points - best, axis=1) <= SAME_SOLUTION * warp.frame.size
-        nearer = distance < nearest
-        second = np.where(same, second, np.minimum(second, np.where(nearer, nearest, distance)))
-        best[nearer], nearest[nearer] = points[nearer], distance[nearer]
-    unique = np.where(nearest <= samples.radius, second > samples.radius, np.isinf(second))
-    answered = np.isfinite(nearest) & unique
-    answered[answered] = samples.orientation * np.linalg.det(warp.jacobian(best[answered])) > 0
-    best[~answered] = np.nan
-    return best
+        points, converged = _newton(warp, targets, start, around)
+        distance, across = around.distances(points)
+        answers = converged & (distance <= NEAR * around.spacing)
+        near.add(points, answers)
+        on_surface.add(points, answers & (across <= ON_SURFACE * around.spacing))
+    if around.normals is not None:
+        found = np.where((near.count == 1)[:, None], near.points, on_surface.points)
+        found[(near.count != 1) & (on_surface.count != 1)] = np.nan
+        return found
+    found = near.points
+    answered = np.flatnonzero(near.count == 1)
+    upright = samples.orientation * np.linalg.det(warp.jacobian(found[answered])) > 0
+    found[np.setdiff1d(np.arange(len(found)), answered[upright])] = np.nan
+    return found
+
+
+class _Unique:
+    """The first solution for each target, and how many different ones there are (2: two or more)."""
+
+    def __init__(self, warp: Warp, targets: Array) -> None:
+        self.points = np.full_like(targets, np.nan)
+        self.count = np.zeros(len(targets), dtype=np.intp)
+        self._same = SAME_SOLUTION * warp.frame.size
+
+    def add(self, points: Array, valid: BoolArray) -> None:
+        first = valid & (self.count == 0)
+        other = valid & (self.count == 1) & (np.linalg.norm(points - self.points, axis=1) > self._same)
+        self.points[first] = points[first]
+        self.count[first | other] += 1
 
 
 def _initial_estimates(warp: Warp, samples: _Samples, targets: Array) -> list[Array]:
@@ -116,21 +180,24 @@ def _initial_estimates(warp: Warp, samples: _Samples, targets: Array) -> list[Ar
     return estimates
 
 
-def _newton(warp: Warp, targets: Array, start: Array) -> tuple[Array, BoolArray]:
+def _newton(warp: Warp, targets: Array, start: Array, around: _Neighbourhood) -> tuple[Array, BoolArray]:
     """The solutions from the given initial estimates, and whether the iteration converged to them."""
     points = start.copy()
     distance = _distance(warp, points, targets)
     tolerance = NEWTON_CONVERGED * np.maximum(warp.image_size, np.linalg.norm(targets - warp.coefficients[-1], axis=1))
-    for _ in range(NEWTON_STEPS):
-        active = np.flatnonzero(distance > tolerance)
+    active = np.flatnonzero(distance > tolerance)
+    for number in range(NEWTON_STEPS):
         if not len(active):
             break
         step = _newton_step(warp, points[active], targets[active])
         moved, closer = _damped(warp, points[active], step, targets[active], distance[active])
         improved = closer < distance[active]
-        points[active[improved]], distance[active[improved]] = moved[improved], closer[improved]
-        if not improved.any():
-            break
+        active = active[improved]  # a point that comes no closer is at a fold, or has converged to the last digit
+        points[active], distance[active] = moved[improved], closer[improved]
+        goes_on = distance[active] > tolerance[active]
+        if number >= FREE_STEPS:
+            goes_on &= around.landmarks.query(points[active])[0] <= 2 * NEAR * around.spacing
+        active = active[goes_on]
     return points, distance <= CONVERGENCE_MARGIN * tolerance
 
 

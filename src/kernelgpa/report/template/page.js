@@ -27,9 +27,11 @@ function addSummary() {
   ]);
   byId("tiles").append(
     errorTile("Disagreement", data.summary.disagreement,
-      "Distance in the map between a landmark\u2019s position in one cloud and its mean over all clouds."),
+      "Distance in the map between a landmark\u2019s position in one cloud and its mean over all " +
+      "clouds. Measured on the landmarks that the map was fitted to."),
     errorTile(capitalised(words.sensor_error), data.summary.sensor_error,
-      "Distance in a cloud\u2019s own coordinates between a landmark and its prediction from the other clouds."),
+      "Distance in a cloud\u2019s own frame between a landmark and its prediction, as if this " +
+      "cloud had not seen it."),
     createElement("div", { class: "tile" }, createElement("h3", {}, "Visibility"),
       createElement("p", { class: "big" }, formatPercent(seenShare), createElement("small", {}, " of all pairs")),
       createElement("p", {}, `${formatCount(data.observation_count)} observations; ` +
@@ -42,12 +44,12 @@ function addSummary() {
 function errorTile(title, statistics, meaning) {
   const worst = statistics.at === null ? [] : ["; worst ", formatLength(jsonNumber(statistics.worst)),
     `, ${words.landmark} `, nameElement(truncated(data.landmarks[statistics.at], 60))];
-  const leftOut = hasColumn("landmarks", "left_out_residual") ? "; the tables also list left-out residuals" : "";
+  const leftOut = hasColumn("landmarks", "left_out_residual") ? " The tables also list left-out residuals in the map." : "";
   return createElement("div", { class: "tile" }, createElement("h3", {}, title),
     createElement("p", { class: "big" }, formatLength(jsonNumber(statistics.median)),
       createElement("small", {}, " median")),
     createElement("p", {}, `mean ${formatLength(jsonNumber(statistics.mean))}`, ...worst),
-    createElement("p", {}, inWords(`${meaning} Measured on the landmarks that the map was fitted to${leftOut}.`)));
+    createElement("p", {}, inWords(`${meaning}${leftOut}`)));
 }
 
 function addFindings() {

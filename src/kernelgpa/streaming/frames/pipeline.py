@@ -29,7 +29,8 @@ class FrameRecord:
 
     name: FrameName
     time: float
-    reported: bool = False  # whether its pose was written, or that it is a mirror image was reported
+    reported: bool = False  # whether its pose was written
+    mirrored: bool = False  # whether it was reported to be a mirror image
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class UpdateReport:
     moved: float | None
     why: str | None  # the map could not be solved; None: it was
     pose: tuple[Array, Array] | None
+    mirrored: bool  # whether the frame is a mirror image of the others
     events: list[str]
     waiting: int
     map_changes: dict[str, list[float] | None] | None  # None: not asked for
@@ -63,6 +65,7 @@ class UpdateReport:
             "moved": self.moved,
             **({} if self.why is None else {"why": self.why}),
             "pose": pose,
+            **({"mirrored": True} if self.mirrored else {}),
             "events": self.events,
             "waiting": self.waiting,
             **({} if self.map_changes is None else {"map": self.map_changes}),
@@ -155,6 +158,7 @@ class FramePipeline:
             float(solved.moved) if math.isfinite(solved.moved) else None,
             why,
             None if key is None else self._pose(key),
+            key in self.stream.mirrored_,
             events,
             len(self.stream.waiting_),
             None if self.map_tolerance is None else self._map_changes(self.map_tolerance),
@@ -174,9 +178,7 @@ class FramePipeline:
         return np.array([pose[1] for pose in poses if pose is not None])
 
     def _pose(self, key: CloudKey) -> tuple[Array, Array] | None:
-        """The pose of a frame; None if it is a mirror image or waits."""
-        if key in self.stream.mirrored_:
-            return None
+        """The pose of a frame; None if it shares too few landmarks with the map."""
         try:
             rotation, translation = self.stream.pose(key)
         except NotFitted:
@@ -194,10 +196,11 @@ class FramePipeline:
 
     def _new_mirror_images(self) -> list[str]:
         mirrored = self.stream.mirrored_
-        new = [record for key, record in self.frames.items() if key in mirrored and not record.reported]
+        new = [record for key, record in self.frames.items() if key in mirrored and not record.mirrored]
         for record in new:
-            record.reported = True
-        return [f"frame {record.name!r} is a mirror image of the others and is left out of the map" for record in new]
+            record.mirrored = True
+        kept = "kept in" if self.stream.estimator.mirrored == "keep" else "left out of"
+        return [f"frame {record.name!r} is a mirror image of the others and {kept} the map" for record in new]
 
     def _map_changes(self, tolerance: float) -> dict[str, list[float] | None]:
         """Landmarks that are new or moved by more than the tolerance; None for those that left the map."""
@@ -255,4 +258,5 @@ class FramePipeline:
 
 def _is_sound(record: FrameRecord) -> bool:
     named = is_integer(record.name) or isinstance(record.name, str)
-    return named and isinstance(record.reported, bool) and math.isfinite(checked_number(record.time, "a time"))
+    told = isinstance(record.reported, bool) and isinstance(record.mirrored, bool)
+    return named and told and math.isfinite(checked_number(record.time, "a time"))
