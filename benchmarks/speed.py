@@ -35,7 +35,8 @@ from timing import (
     seconds_text,
 )
 
-from kernelgpa import KernelGPA, KernelGPAWarning, RigidGPA, metrics, selection
+from fixed_settings import fixed_kernel
+from kernelgpa import KernelGPAWarning, RigidGPA, metrics, selection
 
 FITS = (  # clouds, landmarks, share unseen, target, repeats
     (60, 201, 0.3, 2.5, 9),
@@ -57,7 +58,7 @@ def figure_fit():
         product = product_time()
         paper = best_time(partial(paper_form.fit, points), 3 if m < 2000 else 1)
         for modes in ("auto", "paper", "program"):
-            own = best_time(partial(KernelGPA(modes=modes).fit, points), repeats)
+            own = best_time(partial(fixed_kernel(modes=modes).fit, points), repeats)
             work = f'fit {n} x {m}, {hidden:.0%} unseen, modes="{modes}"'
             versus_paper_form(work, paper, own, target)
             if m == 2000:
@@ -75,7 +76,7 @@ def figure_validate():
     """Cross-validation with 20 folds against 21 fits in the paper's form."""
     points = scene(60, 201, 0.3)
     paper = 21 * best_time(partial(paper_form.fit, points), 5)
-    own = best_time(partial(selection.cross_validate, KernelGPA(), points, folds=20), 5)
+    own = best_time(partial(selection.cross_validate, fixed_kernel(), points, folds=20), 5)
     versus_paper_form("20 folds, 60 x 201", paper, own, 6)
 
 
@@ -111,7 +112,7 @@ def in_new_process(call):
 def fit_and_report(n, m, inducing, repeats):
     """Print the seconds of a fit and the peak memory in GB."""
     warnings.simplefilter("ignore", KernelGPAWarning)
-    seconds = best_time(partial(KernelGPA(inducing=inducing).fit, scene(n, m)), repeats)
+    seconds = best_time(partial(fixed_kernel(inducing=inducing).fit, scene(n, m)), repeats)
     report(seconds, peak_memory() / 1e9)
 
 
@@ -143,7 +144,7 @@ def figure_exact():
     """The map of inducing points against the map of exact warps."""
     points = scene(10, 2000)
     for bandwidth in (0.25, 0.5):
-        exact, thin = (KernelGPA(bandwidth=bandwidth, inducing=count).fit(points) for count in (None, 400))
+        exact, thin = (fixed_kernel(bandwidth=bandwidth, inducing=count).fit(points) for count in (None, 400))
         error = metrics.map_error(thin.map_, exact.map_) / root_mean_square(exact.map_)
         row(f"thin against exact, m = 2000, bandwidth {bandwidth}", f"{error:.1e} relative", "at most 1e-3", "")
 
@@ -152,10 +153,10 @@ def figure_stated():
     """The error of the warps that inducing points state, against the true error."""
     points = scene(6, 2000)
     for bandwidth in (0.1, 0.25, 0.5):
-        exact = KernelGPA(bandwidth=bandwidth).fit(points)
+        exact = fixed_kernel(bandwidth=bandwidth).fit(points)
         size = root_mean_square(exact.map_)
         for count in (50, 200, 400):
-            thin = KernelGPA(bandwidth=bandwidth, inducing=count).fit(points)
+            thin = fixed_kernel(bandwidth=bandwidth, inducing=count).fit(points)
             true = root_mean_square(thin.transform_clouds(points) - exact.transform_clouds(points)) / size
             stated = np.sqrt(np.mean(thin.inducing_errors_**2)) / size
             work = f"error of warps, bandwidth {bandwidth}, inducing {count}"
@@ -172,7 +173,7 @@ def figure_sparse():
     """A kernel of compact support, with sparse against dense matrices."""
     for landmarks, bandwidth in ((3000, 0.1), (5000, 0.08)):
         points = scene(6, landmarks)
-        sparse, dense = (KernelGPA(kernel=kernel, bandwidth=bandwidth) for kernel in ("wendland", wendland))
+        sparse, dense = (fixed_kernel(kernel=kernel, bandwidth=bandwidth) for kernel in ("wendland", wendland))
         sparse_time, dense_time = (best_time(partial(model.fit, points), 2) for model in (sparse, dense))
         difference = metrics.map_error(sparse.map_, dense.map_) / root_mean_square(sparse.map_)
         times = seconds_text(sparse_time), f"maps {difference:.0e} apart"
@@ -183,7 +184,7 @@ def figure_sparse():
         ("Wendland 0.1, 5000 x 6 in a volume, sparse", 0.1, volume),
         ("Wendland 0.05, 20,000 x 6, exact", 0.05, scene(6, 20_000)),
     ):
-        seconds = best_time(partial(KernelGPA(kernel="wendland", bandwidth=bandwidth).fit, points), 1)
+        seconds = best_time(partial(fixed_kernel(kernel="wendland", bandwidth=bandwidth).fit, points), 1)
         row(work, f"{seconds / product_time():.0f} products", "", seconds_text(seconds))
 
 
@@ -193,7 +194,7 @@ def figure_sparse():
 def figure_clouds():
     """A thousand clouds against a hundred."""
     many = scene(1000, 200, 0.3)
-    hundred, thousand = (best_time(partial(KernelGPA().fit, many[:k]), 3) for k in (100, 1000))
+    hundred, thousand = (best_time(partial(fixed_kernel().fit, many[:k]), 3) for k in (100, 1000))
     times = seconds_text(hundred), seconds_text(thousand)
     row("1000 clouds x 200", f"{thousand / hundred:.1f} times 100 clouds", "at most 11", *times)
 
@@ -203,7 +204,7 @@ def figure_warp():
     from scipy.interpolate import RBFInterpolator
 
     points = scene(4, 200)
-    gpa = KernelGPA().fit(points)
+    gpa = fixed_kernel().fit(points)
     query = np.random.default_rng(1).uniform(points[0].min(axis=0), points[0].max(axis=0), (1_000_000, 3))
     interpolator = RBFInterpolator(points[0], gpa.map_, kernel="gaussian", epsilon=1 / 20, smoothing=0.1)
     own, scipy = best_time(lambda: gpa.transform(query, 0), 3), best_time(lambda: interpolator(query), 1)
@@ -279,10 +280,10 @@ def distributed_fit_and_report(clouds, landmarks):
     ):
         client.run(lambda: sys.path.insert(0, "benchmarks"))
         start = time.perf_counter()
-        result = distributed.fit(KernelGPA(), client, [partial(cloud, t, landmarks) for t in range(clouds)])
+        result = distributed.fit(fixed_kernel(), client, [partial(cloud, t, landmarks) for t in range(clouds)])
         seconds = time.perf_counter() - start
         memory = peak_memory() / 1e6
-        alone = KernelGPA().fit([cloud(t, landmarks) for t in range(clouds)])
+        alone = fixed_kernel().fit([cloud(t, landmarks) for t in range(clouds)])
     report(seconds, memory, np.abs(result.map_ - alone.map_).max() / alone.scales_[0])
 
 
@@ -298,7 +299,7 @@ def figure_dask():
 def figure_load():
     """Fits alone and beside two busy processes: the medians, and the slowest of the runs alone."""
     for n, m, hidden, inducing, runs in FITS_UNDER_LOAD:
-        fit = partial(KernelGPA(inducing=inducing).fit, scene(n, m, hidden))
+        fit = partial(fixed_kernel(inducing=inducing).fit, scene(n, m, hidden))
         fit()  # the first run also loads libraries
         gc.collect()  # the first full collection visits all that was imported, which takes half as long as a small fit
         alone = run_times(fit, runs)

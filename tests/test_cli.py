@@ -181,7 +181,7 @@ def test_info_describes_files(scans):
     assert "all files: 7 clouds, 60 landmarks matched by their labels" in printed
     described = json.loads(scans("info", "scans.csv", "--json")[1])
     assert described["files"][0]["clouds"] == 6
-    assert described["matching"]["matched_by"] == "labels"
+    assert described["matching"]["matched_by"] == "label"
 
 
 def test_wrong_matches_can_be_simulated(kernelgpa):

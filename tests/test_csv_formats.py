@@ -29,14 +29,6 @@ def test_wide_csv_with_dots_and_underscores():
         assert found.notes == ("column 'sex' ignored",)
 
 
-def test_a_missing_number_is_noted_by_formats_with_their_own_sign():
-    found = read(csv_file, "cloud,landmark,x,y\na,p,-9,-9\na,q,-9,1\n", missing=-9)
-    assert_array_equal(found.clouds[0].points, [[-9, -9], [-9, 1]])
-    assert found.notes == (
-        "points kept although all coordinates are -9.0: 1; in this format empty fields mark unseen points",
-    )
-
-
 @pytest.mark.parametrize("module", [csv_file, wide_csv], ids=name_of)
 def test_semicolons_and_decimal_commas_are_reported(module):
     caught = error(module, "cloud;landmark;x;y\na;p;1,5;2,5\n")

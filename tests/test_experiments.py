@@ -12,19 +12,21 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from kernelgpa import FormatError, InvalidSetting, selection, simulate
-from kernelgpa.experiments import ct, face, liver, page, reproduce, scales
-from kernelgpa.experiments.liver import available_deformation
+from kernelgpa import AffineGPA, FormatError, InvalidSetting, RigidGPA, metrics, selection, simulate
+from kernelgpa.experiments import ct, face, liver, page, reproduce, scales, scenes
 from kernelgpa.experiments.reproduction import Experiment
-from kernelgpa.experiments.scoring import QUICK_TUNING, own_claims
+from kernelgpa.experiments.scenes import EXPRESSIONS, available_deformation
+from kernelgpa.experiments.scoring import QUICK_TUNING, mean_distances, own_claims
 from kernelgpa.experiments.tables import (
     ALL_METHODS,
+    KERNELS,
     PAPER_METHODS,
     Claim,
     Outcome,
     Table,
     formatted,
-    read_paper_numbers,
+    paper_claims,
+    paper_numbers,
     with_paper_numbers,
 )
 
@@ -42,55 +44,62 @@ def test_liver_orders_the_methods_as_the_paper_does():
         pytest.skip(
             "libigl is not installed (the extra 'simulate'), and the paper's livers deform as rigidly as possible"
         )
-    exact = {"exact": liver.Measurement(hidden=0.0, noise=0.0)}
-    outcome = liver.run(replace(liver.QUICK, measurements=exact, tuning=FEW_SETTINGS), seed=0)
-    mean, error = outcome.tables[0].row("exact: mean"), outcome.tables[0].row("exact: map error")
-    assert mean["kernel"] < mean["thin-plate"] < mean["affine"] < mean["rigid"]
-    assert mean["kernel"] <= mean["thin-plate"] / 2
-    assert max(error["default"], error["tuned"]) < error["kernel"]
+    plan = replace(liver.QUICK, harder={"both": liver.HARDER["both"]}, tuning=FEW_SETTINGS)
+    outcome = liver.run(plan, seed=0)
+    table, harder, region, poses = outcome.tables
+    mean = table.row("exact: mean")
+    assert mean["kernel (program)"] < mean["thin-plate"] < mean["affine"] < mean["rigid"]
+    assert mean["kernel (program)"] <= mean["thin-plate"] / 2
     assert all(claim.holds for claim in outcome.claims if claim.text.startswith("paper"))
-    inside = outcome.tables[1].row("both: mean")
-    assert inside["kernel"] < min(inside["rigid"], inside["affine"])
-    poses = outcome.tables[2]
+    error = harder.row("harder, both: map error")
+    assert max(error["default"], error["tuned"]) < error["kernel (program)"]
+    inside = region.row("both: mean")
+    assert inside["kernel (program)"] < min(inside["rigid"], inside["affine"])
     assert max(poses.row("position (mm)").values()) < 8 < 0.03 * 300  # of a circle of 300 mm
-    for table in outcome.tables:
-        assert table.columns == ALL_METHODS
-        assert {"sensor error, median", "map error"} <= {
-            label.split(": ")[-1].removesuffix(" (mm)") for label, _ in table.rows
-        }
+    for one in outcome.tables:
+        assert one.columns == ALL_METHODS
+        assert any("map error" in label for label, _ in one.rows)
+    noise = table.row("1 mm noise: mean")
+    exact = table.row("1 mm noise, exact test points: mean")
+    assert all(exact[method] < noise[method] for method in ALL_METHODS)  # noise of the test points only adds
     assert outcome.notes[0].startswith("tuned, exact: ")
-    assert set(outcome.figures) == {"trajectories", "extrapolation"}
+    assert set(outcome.figures) == {"set-up", "surface", "trajectories", "extrapolation"}
 
 
 @pytest.mark.slow
 def test_kernels_are_several_times_better_than_the_others_on_the_face():
     outcome = face.run(replace(face.QUICK, tuning=FEW_SETTINGS), seed=0)
-    table = outcome.tables[0]
-    ratios = {
-        label: min(table.row(label)[column] for column in PAPER_METHODS if column != "kernel")
-        / table.row(label)["kernel"]
-        for label in simulate.face(seed=0, vertices=2000).expressions
-    }
-    assert len(ratios) == 5
-    # the paper's "at most a third" holds for three of the five expressions here
-    assert {label for label, ratio in ratios.items() if ratio >= 3} == {"lip left", "lip right", "cheeks blown"}
-    assert min(ratios.values()) > 1.8
-    better = {label for label in ratios if table.row(label)["tuned"] < table.row(label)["kernel"]}
-    for one in outcome.tables:
+    for table in outcome.tables[:2]:  # both sets
+        for name in EXPRESSIONS:
+            row = table.row(f"{name}: mean")
+            others = min(row[method] for method in PAPER_METHODS if method not in KERNELS)
+            # the paper's "at most a third" holds for most expressions here
+            assert others / row["kernel (program)"] > 1.8
+            assert table.row(f"{name}: min")["rigid"] < row["rigid"] < table.row(f"{name}: max")["rigid"]
+    units = outcome.tables[2]
+    for name in EXPRESSIONS:
+        row = units.row(name)
+        # a thousand times the smoothing leaves hardly more than the affine part, as in the paper's column
+        assert row["thin-plate, metres"] == pytest.approx(row["affine"], rel=0.02)
+        assert row["thin-plate"] < 0.7 * row["affine"]
+    for one in outcome.tables[3:]:
         assert one.columns == ALL_METHODS
         assert {"sensor error, median", "map error"} <= {label.split(": ")[-1] for label, _ in one.rows}
-    assert better >= set(ratios) - {"mouth open"}  # whose error depends on a crease and on the settings tried
 
 
 @pytest.mark.slow
 def test_ct_orders_the_methods_and_robust_fitting_pays():
-    table = ct.run(replace(ct.QUICK, tuning=FEW_SETTINGS), seed=0).tables[0]
+    table, by_share, harder = ct.run(replace(ct.QUICK, tuning=FEW_SETTINGS), seed=0).tables
     for count in (3, 4, 5, 6):
-        mean = table.row(f"seen in {count}: mean")
+        mean = harder.row(f"seen in {count}, harder: mean")
         # the paper has the kernel first; with its settings (0.20, 0.05) thin-plate splines are, on these smooth bodies
-        assert mean["thin-plate"] <= mean["kernel"] < mean["affine"] < mean["rigid"]
-        wrong = table.row(f"seen in {count}, 2% wrong: mean")
+        assert mean["thin-plate"] <= mean["kernel (program)"] < mean["affine"] < mean["rigid"]
+        wrong = harder.row(f"seen in {count}, harder, 2% wrong: mean")
         assert wrong["tuned"] < 0.6 * min(wrong[column] for column in PAPER_METHODS)
+        without = by_share.row(f"0.0% wrong, seen in {count}")
+        assert without["thin-plate"] < without["affine"] < without["rigid"]
+        like_the_paper = table.row(f"seen in {count}: mean")
+        assert like_the_paper["thin-plate"] < like_the_paper["affine"] < like_the_paper["rigid"]
 
 
 @pytest.mark.slow
@@ -109,7 +118,7 @@ def test_the_two_kinds_of_scales_are_close_if_both_account_for_visibility():
         assert sensor[f"{name}, refined"] == pytest.approx(sensor[f"{name}, pairwise"], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["affine", "kernel"])
+@pytest.mark.parametrize("name", ["affine", "kernel (program)"])
 def test_global_scales_beat_the_published_pairwise_ones_if_many_observations_are_removed(name):
     """The figure of the paper on scales, as it was made: with the pairwise method of the published program."""
     scene = simulate.sheet(noise=1.0, seed=0)
@@ -134,12 +143,15 @@ def test_each_landmark_keeps_some_views_when_observations_are_removed():
 
 def test_claims_follow_from_the_table():
     table = Table("t", "title", "mm", ALL_METHODS)
-    table.add("a: sensor error, median", [5, 4, 3, 2, 1.9, 2.5])
-    table.add("a: map error", [5, 4, 3, 2, 1.9, 2.5])
-    table.add("a: mean", [5, 4, 3, 2, 1.9, np.nan])
+    table.add("a: sensor error, median", [5, 4, 3, 2, 2, 1.9, 2.5])
+    table.add("a: map error", [5, 4, 3, 2, 1.8, 1.9, 2.5])
+    table.add("a: mean", [5, 4, 3, 2, 2, 1.9, np.nan])
     claims = own_claims(table)
-    assert [claim.holds for claim in claims] == [True, False, True, False]
+    # of the map errors, the default is compared with both forms of the paper's kernel, then the tuned method
+    assert [claim.holds for claim in claims] == [True, False, True, False, False, False]
     assert claims[1].why == "the error on left-out landmarks did not predict the error on the test points"
+    assert claims[2].text.endswith("default below the kernel (program)")
+    assert claims[3].text.endswith("default below the kernel (paper)")
     assert claims[3].why == ""  # no reason is known
     assert str(Claim("text", False, "1 against 2")) == "does not hold: text (1 against 2)"
     assert table.to_markdown().splitlines()[-1].endswith("| 1.9 | - |")
@@ -210,75 +222,113 @@ def test_an_unknown_experiment_is_refused(tmp_path):
 # -- the paper's numbers beside ours --
 
 
-@pytest.fixture
-def typed(tmp_path):
-    """A folder with a table of the paper as somebody typed it."""
-    folder = tmp_path / "typed"
-    folder.mkdir()
+def test_the_paper_s_numbers_are_complete_and_ordered():
+    """Tables 1 to 3 have a minimum, a maximum and a mean for each set-up and each of four methods."""
+    numbers = paper_numbers()
+    scenes_of = {
+        "liver": list(liver.MEASUREMENTS),
+        "face-expressions": list(EXPRESSIONS),
+        "ct": [f"seen in {count}" for count in ct.PAPER_COUNTS],
+    }
+    assert set(numbers) == set(scenes_of)
+    for table, rows in numbers.items():
+        assert set(rows) == {
+            f"{scene}: {statistic}" for scene in scenes_of[table] for statistic in ("min", "max", "mean")
+        }
+        for scene in scenes_of[table]:
+            least, largest, mean = (rows[f"{scene}: {statistic}"] for statistic in ("min", "max", "mean"))
+            assert list(mean) == ["rigid", "affine", "thin-plate", "kernel (program)"]
+            for method in mean:
+                assert 0 < least[method] < mean[method] < largest[method]
 
-    def write(text, name="liver.csv"):
-        (folder / name).write_text(text, encoding="utf-8")
-        return folder
 
-    return write
-
-
-def test_numbers_of_the_paper_are_printed_below_ours(typed):
+def test_numbers_of_the_paper_are_printed_below_ours():
     table = Table("liver", "disagreement", "mm", ALL_METHODS)
-    table.add("exact: mean", [4, 3, 2, 1, 1, 1])
-    table.add("exact: max", [8, 7, 6, 5, 5, 5])
+    table.add("exact: mean", np.arange(len(ALL_METHODS)))
+    table.add("exact: map error", np.arange(len(ALL_METHODS)))
     ours = Outcome("liver", "Liver", "", [table], [], {})
-    numbers = read_paper_numbers(
-        typed("\ufefftyped,kernel,rigid,spline\nexact: mean,0.5,4.5,-\nexact: max,,-,7\n\nother: mean,1,,\n")
-    )
-    both, rest = with_paper_numbers([ours], numbers)
-    assert [label for label, _ in both.tables[0].rows] == ["exact: mean", "exact: mean, in the paper", "exact: max"]
-    below = both.tables[0].row("exact: mean, in the paper")
-    assert (below["kernel"], below["rigid"]) == (0.5, 4.5)
-    assert np.isnan(below["affine"])
-    assert rest.notes == [
-        "no matching cell: liver, exact: max, spline",
-        "no matching cell: liver, other: mean, kernel",
+    both = with_paper_numbers(ours, {"liver": {"exact: mean": {"rigid": 4.5, "kernel (program)": 0.5}}})
+    assert [label for label, _ in both.tables[0].rows] == [
+        "exact: mean",
+        "exact: mean, in the paper",
+        "exact: map error",
     ]
+    below = both.tables[0].row("exact: mean, in the paper")
+    assert (below["kernel (program)"], below["rigid"]) == (0.5, 4.5)
+    assert np.isnan([below["affine"], below["kernel (paper)"]]).all()
     assert "exact: mean, in the paper" in page.html([both], "command")
     assert len(table.rows) == 2  # ours are unchanged
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("typed,kernel\nexact: mean,half\n", "line 2.*found 'half'.*expected a number"),
-        ("typed,kernel\nexact: mean,1,2\n", "line 2.*found 3 fields.*expected 2"),
-        ("typed,kernel\nexact: mean,1\n exact: mean ,2\n", "line 3.*'exact: mean' occurs twice"),
-        ("typed,kernel,kernel\nexact: mean,1,2\n", "line 1.*the column 'kernel' 2 times"),
-        ("typed,kernel,tuned\nexact: mean,1,2\n", "line 1.*'tuned'.*a method of this project"),
-        ("typed,kernel\nexact: mean,nan\n", "line 2.*found 'nan'"),
-        ('typed,kernel\n"exact: mean, in the paper",1\n', "line 2.*remove it"),
-        ('title, of a table;kernel\n"exact: mean";1\n', "separated by semicolons"),
-        ("typed," + 200_000 * "x" + "\nexact: mean,1\n", "field larger than field limit"),
-        ("", "the file is empty"),
-        ('typed,"kernel\n', "the row is not valid CSV"),
-    ],
-)
-def test_an_unreadable_number_is_reported_with_its_line(typed, text, found):
-    with pytest.raises(FormatError, match=rf"liver\.csv.*{found}"):
-        read_paper_numbers(typed(text))
+def test_the_order_of_the_paper_is_compared_with_ours():
+    printed = {"rigid": 4.0, "affine": 3.0, "thin-plate": 2.0, "kernel (program)": 1.99}  # the last two count as equal
+    numbers = {"liver": {"exact: mean": printed}}
+
+    def claims(**ours):
+        table = Table("liver", "disagreement", "mm", ALL_METHODS)
+        table.add("exact: mean", [(printed | ours).get(method, np.nan) for method in ALL_METHODS])
+        return [claim.holds for claim in paper_claims(table, numbers)]
+
+    assert claims() == [True, True]
+    assert claims(**{"kernel (program)": 2.01}) == [True, True]
+    assert claims(**{"kernel (program)": 2.1}) == [True, False]
+    assert claims(rigid=4.3) == [True, True]
+    assert claims(rigid=4.5) == [False, True]  # more than 10 % from the paper
+    assert paper_claims(Table("liver", "disagreement", "mm", ALL_METHODS), numbers) == []  # a plan without these rows
 
 
-def test_a_folder_without_tables_is_refused_before_anything_runs(tmp_path, typed):
-    folder = typed("typed,kernel\nexact: mean,1\n")
-    (folder / "index.html").write_text(page.html([], "", ["liver.csv"]))
-    with pytest.raises(InvalidSetting, match="would be replaced"):
-        reproduce(["all"], folder, paper=folder)
-    with pytest.raises(FormatError, match="hold no number"):
-        reproduce(["all"], tmp_path / "new", paper=typed("typed,kernel\nexact: mean,-\n"))
-    (tmp_path / "other" / "liver.csv").mkdir(parents=True)
-    with pytest.raises(FormatError, match="it is not a file"):
-        reproduce(["all"], tmp_path / "new", paper=tmp_path / "other")
-    with pytest.raises(FormatError, match=r"holds no \.csv file"):
-        reproduce(["all"], tmp_path / "new", paper=tmp_path)
-    with pytest.raises(FormatError, match="no such folder"):
-        reproduce(["all"], tmp_path / "new", paper=tmp_path / "nowhere")
+@pytest.mark.parametrize("name", ["face", "ct", pytest.param("liver", marks=pytest.mark.slow)])
+def test_the_rigid_and_the_affine_column_have_the_means_of_the_paper(name):
+    """The constants of the calibrated scenes, with the number of clouds, landmarks and vertices of the paper."""
+    if name == "liver" and available_deformation() != "arap":
+        pytest.skip("libigl is not installed (the extra 'simulate')")
+    columns, table = {
+        "liver": (liver_means, "liver"),
+        "face": (face_means, "face-expressions"),
+        "ct": (ct_means, "ct"),
+    }[name]
+    found = columns({"rigid": RigidGPA(), "affine": AffineGPA(modes="program")})
+    for (row, method), mean in found.items():
+        assert mean == pytest.approx(paper_numbers()[table][f"{row}: mean"][method], rel=0.1), (row, method)
+
+
+def liver_means(models):
+    found = {}
+    for name, measurement in liver.MEASUREMENTS.items():
+        scene = scenes.liver(scenes.CALIBRATED_LIVER["arap"], "arap", liver.FULL.clouds, measurement, 0)
+        test = scenes.noisy_vertices(scene, measurement.noise, 0)
+        for method, model in models.items():
+            found[name, method] = metrics.consistency(model.fit(scene.points).transform_clouds(test)).mean()
+    return found
+
+
+def face_means(models):
+    scene = scenes.face(scenes.CALIBRATED_FACE, face.FULL.vertices, 0)
+    fitted = {method: model.fit(scene.points) for method, model in models.items()}
+    means = mean_distances(fitted, scene.surfaces[:, face.face_vertices(scene)])
+    return {(row, method): means[t, i] for t, row in enumerate(scene.expressions) for i, method in enumerate(fitted)}
+
+
+def ct_means(models):
+    scene = scenes.ct(scenes.CALIBRATED_CT, ct.FULL.seen_in, 0)
+    found = {}
+    for count in ct.PAPER_COUNTS:
+        own = scene.seen_in == count
+        for method, model in models.items():
+            warped = model.fit(scene.points[:, own]).transform_clouds(scene.points[:, ~own])
+            found[f"seen in {count}", method] = metrics.consistency(warped).mean()
+    return found
+
+
+def test_noisy_test_points_contain_the_landmarks_as_measured():
+    scene = simulate.liver(clouds=3, landmarks=40, vertices=302, hidden=0.3, noise=1.0)
+    noisy = scenes.noisy_vertices(scene, 1.0, 0)
+    seen = np.isfinite(scene.points[:, :, 0])
+    np.testing.assert_array_equal(noisy[:, scene.landmarks][seen], scene.points[seen])
+    deviations = noisy - scene.surfaces
+    # four standard errors of a standard deviation from so many draws
+    assert deviations.std() == pytest.approx(1.0, rel=4 / np.sqrt(2 * deviations.size))
+    assert np.abs(deviations).min() > 0
 
 
 def test_the_current_folder_can_hold_the_experiments(monkeypatch, tmp_path):

@@ -126,7 +126,9 @@ def test_nts_only_the_code_is_missing():
     assert_array_equal(read(nts, plain).clouds[0].points, [[9999, 9999], [9999, -1]])
     marked = read(nts, plain, missing=9999)
     assert_array_equal(marked.clouds[0].points, [[np.nan, np.nan], [9999, -1]])
-    assert marked.notes == ("points not seen because all coordinates are 9999.0: 1",)
+    assert marked.marked_by_code == 1
+    both = read(nts, "1 1 4 1 -999 DIM=2\n-999 -999 0 0\n", missing=0)  # what is typed counts beside the header
+    assert np.isnan(both.clouds[0].points).all()
 
 
 def test_nts_na_is_missing_as_geomorph_writes_it():

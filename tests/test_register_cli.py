@@ -123,12 +123,12 @@ def test_the_ape_skulls_are_registered_from_their_files(kernelgpa, tmp_path):
     code, printed, words = kernelgpa("register", *sorted(apes.glob("*.mrk.json")), "-o", "out")
     assert code == 0
     assert (
-        "51 clouds, 41 landmarks in 3D, 100% of all pairs of a cloud and a landmark seen; "
+        "51 specimens, 41 landmarks in 3D, 100% of all pairs of a specimen and a landmark seen; "
         "landmarks matched by the number at the end of their labels" in words
     )
     assert "mm" in printed
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert (summary["frame"], summary["unit"], summary["matched_by"]) == ("LPS", "mm", "numbers")
+    assert (summary["frame"], summary["unit"], summary["matched_by"]) == ("LPS", "mm", "number")
 
 
 def test_options_that_are_given_are_not_tuned(scans):

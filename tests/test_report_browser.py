@@ -48,8 +48,10 @@ def opened(browser, tmp_path, page):
 
 def hovered_text(browser, landmark):
     """The hover label of a landmark; callers ask repeatedly, because drawing anew removes the label."""
-    point = f"[{{curveNumber: 0, pointNumber: {landmark}}}]"
-    browser.execute_script(f"Plotly.Fx.hover(document.querySelector('#mapPlot .interactive'), {point})")
+    point = f"[{{curveNumber: plot.data.length - 4, pointNumber: {landmark}}}]"  # lines may be drawn before
+    browser.execute_script(
+        f"const plot = document.querySelector('#mapPlot .interactive'); Plotly.Fx.hover(plot, {point})"
+    )
     return text(browser, "#mapPlot .hoverlayer")
 
 
@@ -172,8 +174,9 @@ def test_tables_sort_worst_first_and_filter(browser, tmp_path):
 def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
     gpa = fixed_kernel().fit(named_hostile(d=d))
     settings = {text: text for text in HOSTILE}
-    page = render(gpa, Metadata(title=HOSTILE[1], unit=HOSTILE[2], notes=HOSTILE, settings=settings))
-    opened(browser, tmp_path, page)
+    attributes = dict.fromkeys(HOSTILE[:6], HOSTILE[:6])
+    metadata = Metadata(title=HOSTILE[1], unit=HOSTILE[2], notes=HOSTILE, settings=settings, attributes=attributes)
+    opened(browser, tmp_path, render(gpa, metadata))
     for cloud in range(6):
         browser.execute_script(
             "const s = document.getElementById('cloud'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
@@ -184,7 +187,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path, d):
     browser.execute_script(hover)
     if d == 2:  # each hostile name in turn in a hover label of plotly
         for j in range(6):
-            until(lambda j=j: hovered_text(browser, j).startswith(" ".join(HOSTILE[j][:40].split())))
+            until(lambda j=j: hovered_text(browser, j).startswith(" ".join(HOSTILE[j][:20].split())))
     assert text(browser, "h1") == HOSTILE[1]
     assert browser.title == HOSTILE[1]
     first = "[...document.querySelectorAll('#landmarkTable tbody td:first-child')]"

@@ -17,7 +17,7 @@ from .messages import print_message, with_option_names
 INTERRUPTED = 130
 SEVERAL_FILES = {"convert", "simulate", "stream"}  # commands that write one file after another
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def main(run: Callable[[], Any] = app) -> None:

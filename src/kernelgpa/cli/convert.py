@@ -11,12 +11,13 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
-from ..io.files import FORMATS, drop_unsupported, read, suffix_of
+from ..io.files import FORMATS, drop_unsupported, read_files, suffix_of
 from ..io.landmark_file import LandmarkFile, ReadOptions
 from ..io.matching import match_clouds
+from ..report.vocabulary import Vocabulary, vocabulary
 from . import options
 from .app import app
-from .messages import MATCHING_RULES, print_json, print_message, printable
+from .messages import MATCHING_RULES, print_json, print_message, printable, printed_warnings, with_option_names
 
 LONGEST_NAME = 150  # bytes of a file name, without its ending
 
@@ -34,6 +35,9 @@ def convert(
     missing: options.Missing = None,
     negative_is_missing: options.NegativeIsMissing = False,
     curves: options.Curves = False,
+    frames: options.Frames = None,
+    markers: options.Markers = None,
+    recursive: options.Recursive = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Write the clouds of one or more files in another format.
@@ -47,11 +51,19 @@ def convert(
 
         kernelgpa convert skulls.tps -o skulls --to .mrk.json
     """
-    read_options = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
-    landmark_files = [read(path, read_options) for path in files]
-    for path, one in zip(files, landmark_files, strict=True):
-        for note in one.notes:
-            print_message(f"note: {path}: {note}")
+    read_options = ReadOptions(
+        missing=missing,
+        negative_is_missing=negative_is_missing,
+        curves=curves,
+        frames=frames,
+        markers=tuple(markers or ()),
+        recursive=recursive,
+    )
+    with printed_warnings():
+        sources, notes = read_files(files, read_options)
+    for note in (*notes, *(f"{path}: {note}" for path, one in sources for note in one.notes)):
+        print_message(f"note: {note}")
+    landmark_files = [one for _, one in sources]
     if to is None:
         require_writable_file(output)
         rendered = {output: _rendered(output, _joined(landmark_files))}
@@ -137,6 +149,7 @@ class FileDescription:
     unit: str | None
     faces: int
     notes: list[str]
+    kind: str
 
     @classmethod
     def of(cls, path: Path, landmark_file: LandmarkFile) -> FileDescription:
@@ -155,14 +168,16 @@ class FileDescription:
             unit=landmark_file.unit,
             faces=0 if landmark_file.faces is None else len(landmark_file.faces),
             notes=list(landmark_file.notes),
+            kind=landmark_file.kind,
         )
 
     def __str__(self) -> str:
         fewest, most = self.landmarks
-        clouds = "1 cloud" if self.clouds == 1 else f"{self.clouds} clouds"
+        words = vocabulary(self.kind)
+        clouds = f"1 {words.cloud}" if self.clouds == 1 else f"{self.clouds} {words.clouds}"
         parts = [
             f"{self.file}: {self.format}, {clouds}",
-            f"{fewest if fewest == most else f'{fewest} to {most}'} landmarks",
+            f"{fewest if fewest == most else f'{fewest} to {most}'} {words.landmarks}",
             f"{self.dimension}D",
         ]
         parts += [f"{self.unseen} unseen"] if self.unseen else []
@@ -179,6 +194,12 @@ def info(
     missing: options.Missing = None,
     negative_is_missing: options.NegativeIsMissing = False,
     curves: options.Curves = False,
+    frames: options.Frames = None,
+    markers: options.Markers = None,
+    match: options.MatchRule = None,
+    label_pattern: options.LabelPattern = None,
+    merge: options.Merge = None,
+    recursive: options.Recursive = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -190,10 +211,21 @@ def info(
 
         kernelgpa info scans.csv --json
     """
-    read_options = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
-    landmark_files = [(path, read(path, read_options)) for path in files]
-    descriptions = [FileDescription.of(path, one) for path, one in landmark_files]
-    matching, text = _matching([(str(path), one) for path, one in landmark_files])
+    read_options = ReadOptions(
+        missing=missing,
+        negative_is_missing=negative_is_missing,
+        curves=curves,
+        frames=frames,
+        markers=tuple(markers or ()),
+        recursive=recursive,
+        match=match,
+        label_pattern=label_pattern,
+        merge=merge,
+    )
+    with printed_warnings():
+        landmark_files, notes = read_files(files, read_options)
+    descriptions = [FileDescription.of(Path(path), one) for path, one in landmark_files]
+    matching, text = _matching(landmark_files, read_options, notes)
     if as_json:
         print_json({"files": [asdict(one) for one in descriptions], "matching": matching})
         return
@@ -204,12 +236,48 @@ def info(
     typer.echo(printable(f"all files: {text}"))
 
 
-def _matching(landmark_files: list[tuple[str, LandmarkFile]]) -> tuple[dict[str, Any], str]:
+def _matching(
+    landmark_files: list[tuple[str, LandmarkFile]], read_options: ReadOptions, notes: list[str]
+) -> tuple[dict[str, Any], str]:
     """How the landmarks would be matched, for programs and for people."""
     try:
-        matched = match_clouds(landmark_files)
+        matched = match_clouds(landmark_files, options=read_options, notes=notes)
     except InvalidObservations as error:
-        return {"problem": str(error)}, str(error)
+        return {"problem": str(error)}, with_option_names(str(error))
     clouds, landmarks = len(matched.names), len(matched.landmarks)
+    rules = [
+        {
+            "rule": one.rule,
+            "used": one.rule == matched.rule,
+            "landmarks": one.landmarks if one.keys else None,
+            "in_every_cloud": one.in_every_cloud if one.keys else None,
+            "in_one_cloud": one.in_one_cloud if one.keys else None,
+            "problem": one.problem or None,
+        }
+        for one in matched.candidates
+    ]
     record = {"clouds": clouds, "landmarks": landmarks, "matched_by": matched.rule, "notes": list(matched.notes)}
-    return record, f"{clouds} clouds, {landmarks} landmarks matched by {MATCHING_RULES[matched.rule]}"
+    record |= {"rules": rules, "remedy": matched.remedy}
+    words = vocabulary(matched.kind)
+    texts = [
+        f"{clouds} clouds, {landmarks} landmarks matched by {MATCHING_RULES[matched.rule]}",
+        *(f"  note: {note}" for note in matched.notes),
+        *([f"  {matched.remedy}"] if matched.remedy else []),
+    ]
+    first, *rest = (with_option_names(words.translate(text)) for text in texts)
+    return record, "\n".join([first, *_rule_table(rules, words), *rest])
+
+
+def _rule_table(rules: list[dict[str, Any]], words: Vocabulary) -> list[str]:
+    """What each rule of matching would give, as lines."""
+    every = f"in every {words.cloud}"
+    lines = [f"    {'--match':9}{words.landmarks:>10}{every:>19}{'in some':>9}{'in one only':>13}"]
+    for one in rules:
+        mark = ">" if one["used"] else " "
+        if one["problem"]:
+            lines.append(f"  {mark} {one['rule']:9}{'-':>10}  {one['problem']}")
+            continue
+        everywhere, single = one["in_every_cloud"], one["in_one_cloud"]
+        some = max(0, one["landmarks"] - everywhere - single)  # a single cloud is every cloud, and one
+        lines.append(f"  {mark} {one['rule']:9}{one['landmarks']:>10}{everywhere:>19}{some:>9}{single:>13}")
+    return lines

@@ -92,7 +92,8 @@ def demo(
         for name in ("rigid", "kernel"):
             title = f"{name}: disagreement {compared[name].disagreement:.1f} mm"
             panels[title] = methods[name].transform_clouds(scene.points)
-        metadata = Metadata(title=f"demo: a deforming liver, seed {seed}", unit="mm")
+        surface = methods["kernel"].transform_clouds(scene.surfaces).mean(axis=0), scene.faces
+        metadata = Metadata(title=f"demo: a deforming liver, seed {seed}", unit="mm", surface=surface)
         save(methods["kernel"], output, metadata, _png(plotting.side_by_side(panels, unit="mm")))
     console = Console()
     console.print(_table(compared))

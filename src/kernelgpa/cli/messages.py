@@ -14,16 +14,19 @@ import typer
 
 from ..errors import KernelGPAWarning
 from ..io.matching import MatchedClouds
+from ..report.vocabulary import vocabulary
 
 MATCHING_RULES = {
-    "labels": "their labels",
-    "numbers": "the number at the end of their labels",
+    "label": "their labels",
+    "suffix": "what their labels share without the specimen's name",
+    "number": "the number at the end of their labels",
     "order": "their order in the files",
 }
 # settings that are options of the same name on the command line
 OPTIONS = (
     *("bandwidth", "smoothing", "kernel", "control_points", "inducing", "scaling", "modes", "robust"),
-    *("n_jobs", "folds", "missing", "curves"),
+    *("n_jobs", "folds", "missing", "negative_is_missing", "curves", "frames", "markers"),
+    *("match", "label_pattern", "merge", "recursive", "metadata", "links", "procrustes"),
 )
 # a call such as KernelGPA(modes=5) is Python and stays as it is
 OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=['\"]?([\w.-]*\w)['\"]?")
@@ -58,12 +61,15 @@ def print_matching(matched: MatchedClouds) -> None:
     n, m, d = matched.points.shape
     seen = np.mean(~np.isnan(matched.points[:, :, 0]))
     rule = MATCHING_RULES[matched.rule]
+    words = vocabulary(matched.kind)
     print_message(
-        f"{n} clouds, {m} landmarks in {d}D, {seen:.0%} of all pairs of a cloud and a landmark seen; "
-        f"landmarks matched by {rule}"
+        words.translate(
+            f"{n} clouds, {m} landmarks in {d}D, {seen:.0%} of all pairs of a cloud and a landmark seen; "
+            f"landmarks matched by {rule}"
+        )
     )
-    for note in matched.notes:
-        print_message(f"note: {note}")
+    for note in (*matched.notes, *([matched.remedy] if matched.remedy else [])):
+        print_message(f"note: {with_option_names(words.translate(note))}")
 
 
 def print_json(value: Any) -> None:
@@ -76,12 +82,12 @@ def formatted(value: float | str | None, unit: str) -> str:
 
 
 @contextmanager
-def printed_warnings() -> Iterator[list[str]]:
-    """Print the library's warnings on standard error, each once; the list collects them."""
+def printed_warnings(kind: str = "cloud") -> Iterator[list[str]]:
+    """Print the library's warnings on standard error, each once, in the words for ``kind``; the list collects them."""
     printed: list[str] = []
 
     def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
-        text = with_option_names(str(message))
+        text = with_option_names(vocabulary(kind).translate(str(message)))
         if issubclass(category, KernelGPAWarning) and text not in printed:
             printed.append(text)
             print_message(f"warning: {text}")

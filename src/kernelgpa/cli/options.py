@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,13 +19,59 @@ class Method(StrEnum):
 
 
 # -- input --
-FILES_HELP = "Files of landmarks or meshes, in any supported format."
+FILES_HELP = "Files of landmarks or meshes, in any supported format, or folders of such files."
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """The value of --missing: one number, or one per axis."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter("expected a number, or one per axis such as 1998,1998,-1998") from None
+
+
+class Match(StrEnum):
+    LABEL = "label"
+    SUFFIX = "suffix"
+    NUMBER = "number"
+    ORDER = "order"
+
+
 Files = Annotated[list[Path], typer.Argument(help=FILES_HELP)]
 OptionalFiles = Annotated[list[Path] | None, typer.Argument(help=FILES_HELP)]
 Missing = Annotated[
-    float | None,
-    typer.Option(metavar="CODE", help="A point was not seen if all of its coordinates are this number."),
+    Any,
+    typer.Option(
+        metavar="CODE",
+        parser=_numbers,
+        help="A point was not seen if all of its coordinates are this number, or these: one per axis, with commas.",
+    ),
 ]
+Frames = Annotated[
+    str | None,
+    typer.Option(metavar="FIRST:END:STEP", help="Use these frames only, by their numbers, END left out.  [all]"),
+]
+Markers = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="Use landmarks only whose label matches, such as 'L*'; can be repeated."),
+]
+MatchRule = Annotated[
+    Match | None,
+    typer.Option(
+        "--match",
+        help="How landmarks of different files are matched: by equal labels, by what labels share without the "
+        "specimen's name, by the number at their ends, or by their order.  [automatic]",
+    ),
+]
+LabelPattern = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help="Match landmarks by the group of this regular expression in their labels."),
+]
+Merge = Annotated[
+    bool | None,
+    typer.Option(help="Files whose names differ after the last _ or - are one specimen.  [if their labels differ]"),
+]
+Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="Look into the folders of a folder too.")]
 NegativeIsMissing = Annotated[
     bool, typer.Option("--negative-is-missing", help="TPS files: points with negative coordinates were not seen.")
 ]
@@ -70,6 +116,18 @@ Jobs = Annotated[
 ]
 
 # -- output --
+Attributes = Annotated[
+    Path | None,
+    typer.Option("--metadata", metavar="CSV", help="A table with one row per cloud: species, sex, age, ..."),
+]
+Links = Annotated[Path | None, typer.Option(help="Lines to draw between landmarks: two labels or numbers per row.")]
+Procrustes = Annotated[
+    str | None,
+    typer.Option(
+        help="Coordinates of aligned.csv: registered (in the unit of the data), partial (unit centroid size, as "
+        "gpagen) or full (also scaled to the mean shape).  [registered]"
+    ),
+]
 ResultFolder = Annotated[Path, typer.Option("--output", "-o", help="The result folder to write.")]
 Unit = Annotated[str | None, typer.Option(help="Unit of the coordinates, if the files do not contain it.")]
 Title = Annotated[str | None, typer.Option(help="Title of the report.  [name of the result folder]")]

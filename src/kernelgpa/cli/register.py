@@ -10,11 +10,14 @@ import typer
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
 from ..io.atomic import require_writable
-from ..io.files import read_clouds
+from ..io.attributes import Attributes, read_attributes
+from ..io.files import FORMATS, read_clouds
+from ..io.links import read_links
 from ..io.matching import MatchedClouds
 from ..report.metadata import Metadata
 from ..report.result_folder import require_replaceable, write_result
 from ..report.summary import ErrorStatistics, Summary
+from ..report.vocabulary import vocabulary
 from ..trust import selection
 from . import options
 from .app import app
@@ -43,6 +46,15 @@ def register(
     missing: options.Missing = None,
     negative_is_missing: options.NegativeIsMissing = False,
     curves: options.Curves = False,
+    frames: options.Frames = None,
+    markers: options.Markers = None,
+    match: options.MatchRule = None,
+    label_pattern: options.LabelPattern = None,
+    merge: options.Merge = None,
+    recursive: options.Recursive = False,
+    metadata: options.Attributes = None,
+    links: options.Links = None,
+    procrustes: options.Procrustes = None,
     unit: options.Unit = None,
     title: options.Title = None,
     config: options.Config = None,
@@ -51,13 +63,15 @@ def register(
 ) -> None:
     """Register the clouds of one or more files and write a result folder.
 
-    The folder holds the map (map.csv, map.ply), the poses (poses.tum, poses.kitti), the model (model.npz), the settings
-    (settings.toml), statistics (summary.json) and a report to open in a browser (report.html).  An earlier result in
-    the same folder is replaced.
+    The folder holds the map (map.csv, map.ply), the poses (poses.tum, poses.kitti), tables (aligned.csv, clouds.csv,
+    landmarks.csv, findings.csv), the model (model.npz), the settings (settings.toml), statistics (summary.json) and a
+    report to open in a browser (report.html).  An earlier result in the same folder is replaced.
 
     Examples:
 
-        kernelgpa register skulls/*.mrk.json -o out
+        kernelgpa register skulls -o out --method rigid --scaling --metadata species.csv
+
+        kernelgpa register walk.c3d -o out --frames 100:400:4
 
         kernelgpa register scans.csv -o out --method tps --smoothing 0.1 --unit mm
 
@@ -67,11 +81,14 @@ def register(
     """
     typed: dict[str, Any] = {
         **{"files": [str(path) for path in files] if files else None, "missing": missing},
-        **{"negative_is_missing": negative_is_missing or None, "curves": curves or None},
+        **{"negative_is_missing": negative_is_missing or None, "curves": curves or None, "frames": frames},
+        **{"markers": markers or None, "match": match, "label_pattern": label_pattern, "merge": merge},
+        **{"recursive": recursive or None},
         **{"name": None if method is None else method.value, "kernel": kernel},
         **{"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)},
         **{"control_points": control_points, "inducing": inducing, "scaling": scaling},
         **{"modes": modes_of(modes), "robust": robust, "tune": tune, "folds": folds, "n_jobs": n_jobs},
+        **{"metadata": _text(metadata), "links": _text(links), "procrustes": procrustes},
         **{"unit": unit, "title": title},
     }
     settings = run_settings(config, typed)
@@ -88,19 +105,41 @@ def _register(settings: RunSettings, output: Path, warnings: list[str]) -> Summa
     unit = settings.unit or matched.unit
     if matched.unit and unit != matched.unit:
         raise InvalidSetting(f"--unit is {unit!r}, but the files are in {matched.unit!r}; omit --unit")
-    gpa, tuning = _fitted(settings, matched)
+    attributes, attribute_notes = _attributes(settings, matched)
+    links = matched.links if settings.links is None else read_links(Path(settings.links), matched.landmarks)
+    with printed_warnings(matched.kind) as more:
+        gpa, tuning = _fitted(settings, matched)
+    warnings = [*warnings, *more]
     frame_note = [f"all coordinates are in the frame {matched.frame}"] if matched.frame else []
     metadata = Metadata(
         title=settings.title or output.resolve().name,
         unit=unit,
+        times=matched.times,
         frame=matched.frame,
         matched_by=matched.rule,
-        notes=(*frame_note, *matched.notes, *warnings),
+        kind=matched.kind,
+        attributes=attributes,
+        links=links,
+        procrustes=settings.procrustes,
+        notes=(*frame_note, *matched.notes, *attribute_notes, *warnings),
         faces=matched.faces,
         tuning=tuning,
         settings=settings.resolved(gpa, unit),
     )
     return write_result(gpa, output, metadata)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _attributes(settings: RunSettings, matched: MatchedClouds) -> tuple[Attributes, list[str]]:
+    if settings.metadata is None:
+        return {}, []
+    attributes, notes = read_attributes(Path(settings.metadata), matched.names, list(FORMATS))
+    for note in notes:
+        print_message(f"note: {note}")
+    return attributes, notes
 
 
 def _fitted(settings: RunSettings, matched: MatchedClouds) -> tuple[GPA, selection.Tuning | None]:
@@ -115,14 +154,15 @@ def _fitted(settings: RunSettings, matched: MatchedClouds) -> tuple[GPA, selecti
 
 
 def _short_text(summary: Summary, output: Path) -> str:
-    """The summary in a few lines."""
+    """The summary in a few lines, in the words of what was registered."""
+    words = vocabulary(summary.kind)
     lines = [
-        *_error_line("disagreement in the map, on the landmarks of the fit", summary.disagreement, summary.unit),
-        *_error_line("sensor-frame error, on the landmarks of the fit", summary.sensor_frame_error, summary.unit),
-        *_error_line("residual of landmarks left out of one cloud each", summary.left_out_error, summary.unit),
+        *_error_line("disagreement in the map, on the landmarks of the fit", summary.disagreement, summary),
+        *_error_line("sensor-frame error, on the landmarks of the fit", summary.sensor_frame_error, summary),
+        *_error_line("residual of landmarks left out of one cloud each", summary.left_out_error, summary),
     ]
     for finding in summary.findings[:MOST_FINDINGS]:
-        lines.append(with_option_names(f"{finding.kind}: {finding.found}; {finding.action}"))
+        lines.append(with_option_names(words.translate(f"{finding.kind}: {finding.found}; {finding.action}")))
     if not summary.findings:
         lines.append("diagnosis: every check passed")
     if summary.automatic:
@@ -130,9 +170,10 @@ def _short_text(summary: Summary, output: Path) -> str:
     return "\n".join([*lines, f"result: {output}", f"report: {output / 'report.html'}"])
 
 
-def _error_line(name: str, errors: ErrorStatistics | None, unit: str | None) -> list[str]:
+def _error_line(name: str, errors: ErrorStatistics | None, summary: Summary) -> list[str]:
     if errors is None or errors.median is None:
         return []
-    suffix = f" {unit}" if unit else ""
+    words = vocabulary(summary.kind)
+    suffix = f" {summary.unit}" if summary.unit else ""
     median, worst = formatted(errors.median, suffix), formatted(errors.worst, suffix)
-    return [f"{name}: median {median}, worst {worst} (landmark {errors.worst_landmark})"]
+    return [f"{words.translate(name)}: median {median}, worst {worst} ({words.landmark} {errors.worst_landmark})"]

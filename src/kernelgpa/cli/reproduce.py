@@ -23,10 +23,6 @@ Quick = Annotated[
 Data = Annotated[
     Path | None, typer.Option(help="A folder of data, published or your own, on which the same methods run as well.")
 ]
-Paper = Annotated[
-    Path | None,
-    typer.Option(help="A folder of the paper's tables as CSV, named like ours, to print below ours."),
-]
 
 
 @app.command()
@@ -35,14 +31,13 @@ def reproduce(
     output: Output = Path("experiments"),
     quick: Quick = False,
     data: Data = None,
-    paper: Paper = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Run the paper's experiments on simulated data and write tables, figures and a page.
 
-    The page lists which claims of the paper, and of this project, hold on these data.
+    The page prints the paper's numbers below ours and lists which claims of the paper, and of this project, hold.
 
     Examples:
 
@@ -51,11 +46,9 @@ def reproduce(
         kernelgpa reproduce all -o experiments
 
         kernelgpa reproduce scales --quick --data handbag -o experiments
-
-        kernelgpa reproduce liver --paper tables -o experiments
     """
     with printed_warnings():
-        page, outcomes = run_experiments([str(name) for name in names], output, quick, seed, data, paper)
+        page, outcomes = run_experiments([str(name) for name in names], output, quick, seed, data)
     if as_json:
         claims = [claim for outcome in outcomes for claim in outcome.claims]
         print_json([{"text": one.text, "holds": one.holds, "found": one.found} for one in claims])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from ..io.landmark_file import ReadOptions
 from ..io.model_file import METHODS
 from ..io.text import is_unicode, short_repr
 from ..report.summary import NO_LOSS, settings_for_file
+from ..trust.procrustes import CONVENTIONS
 
 LARGEST = 1e300  # of numbers in a settings file
+READ_OPTIONS = tuple(one.name for one in fields(ReadOptions) if one.name != "name")
 CLASSES: dict[str, type[GPA]] = {name: one for one, name in METHODS.items()}
 GRIDS: dict[str, dict[str, list[float]]] = {  # what --tune tries first
     "tps": {"smoothing": [1e-3, 1e-2, 1e-1, 1.0, 10.0]},
@@ -48,15 +50,20 @@ NUMBER = Kind((float, int), "a number")
 INTEGER = Kind(int, "a whole number")
 YES_OR_NO = Kind(bool, "true or false")
 NAMES = Kind(list, "a list of names")
+NUMBERS = Kind((float, int, list, tuple), "a number, or a list of numbers")
 ANYTHING = Kind(object, "another value")  # the estimator checks it
 SECTIONS = {
-    "input": {"files": NAMES, "missing": NUMBER, "negative_is_missing": YES_OR_NO, "curves": YES_OR_NO},
+    "input": {
+        **{"files": NAMES, "missing": NUMBERS, "frames": TEXT, "markers": NAMES},
+        **{"match": TEXT, "label_pattern": TEXT, "metadata": TEXT, "links": TEXT},
+        **dict.fromkeys(("negative_is_missing", "curves", "merge", "recursive"), YES_OR_NO),
+    },
     "method": {
         **{"name": TEXT, "tune": YES_OR_NO, "folds": INTEGER, "n_jobs": INTEGER},
         **dict.fromkeys(("scaling", "kernel", "bandwidth", "smoothing", "control_points", "inducing"), ANYTHING),
         **dict.fromkeys(("modes", "scale_method", "robust", "method"), ANYTHING),
     },
-    "output": {"unit": TEXT, "title": TEXT},
+    "output": {"unit": TEXT, "title": TEXT, "procrustes": TEXT},
 }
 
 
@@ -108,26 +115,47 @@ class RunSettings:
     method: MethodSettings
     unit: str | None
     title: str | None
+    metadata: str | None = None  # the table of the clouds' attributes
+    links: str | None = None  # the file of links between landmarks
+    procrustes: str = CONVENTIONS[0]
 
     def resolved(self, gpa: GPA, unit: str | None) -> dict[str, Any]:
         """The settings file that runs the same registration again."""
         sections = {
-            "input": input_section(self.files, self.read_options),
+            "input": {
+                **input_section(self.files, self.read_options),
+                **{name: str(Path(path).resolve()) for name, path in self._tables().items()},
+            },
             "method": {"name": self.method.name, **settings_for_file(gpa.registration_.settings)},
-            "output": {"unit": unit, "title": self.title},
+            "output": {"unit": unit, "title": self.title, "procrustes": self.procrustes},
         }
         return {name: _given(section) for name, section in sections.items()}
+
+    def _tables(self) -> dict[str, str]:
+        return _given({"metadata": self.metadata, "links": self.links})
 
 
 def input_section(files: Sequence[str | Path], read_options: ReadOptions) -> dict[str, Any]:
     """The section [input], with absolute paths so that it can be used in any folder."""
-    section = {
+    given = {name: getattr(read_options, name) for name in READ_OPTIONS}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    return {
         "files": [str(Path(one).resolve()) for one in files],
-        "missing": read_options.missing,
-        "negative_is_missing": read_options.negative_is_missing or None,
-        "curves": read_options.curves or None,
+        **{name: value for name, value in plain.items() if value is not None and value is not False and value != []},
     }
-    return _given(section)
+
+
+def _read_options(section: Mapping[str, Any]) -> ReadOptions:
+    """The section [input] as options of reading."""
+    given = {name: section[name] for name in READ_OPTIONS if name in section}
+    missing = given.get("missing")
+    if isinstance(missing, list | tuple) and not all(NUMBER.allows(one) for one in missing):
+        raise InvalidSetting(f"missing is {short_repr(str(missing))}; expected {NUMBERS.expected}")
+    markers = given.get("markers", ())
+    if not all(isinstance(one, str) for one in markers):
+        raise InvalidSetting(f"markers is {short_repr(str(markers))}; expected a list of patterns")
+    values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
+    return ReadOptions(**values)
 
 
 def run_settings(config: Path | None, options: Mapping[str, Any]) -> RunSettings:
@@ -145,11 +173,23 @@ def run_settings(config: Path | None, options: Mapping[str, Any]) -> RunSettings
         )
     if not all(isinstance(one, str) for one in files):
         raise InvalidSetting(f"[input] files is {short_repr(str(files))}; expected {NAMES.expected}")
-    given = {key: value for key, value in sections["input"].items() if key != "files"}
     output = sections["output"]
     return RunSettings(
-        files, ReadOptions(**given), MethodSettings.of(sections["method"]), output.get("unit"), output.get("title")
+        files,
+        _read_options(sections["input"]),
+        MethodSettings.of(sections["method"]),
+        output.get("unit"),
+        output.get("title"),
+        sections["input"].get("metadata"),
+        sections["input"].get("links"),
+        _convention(output.get("procrustes", CONVENTIONS[0])),
     )
+
+
+def _convention(name: str) -> str:
+    if name not in CONVENTIONS:
+        raise InvalidSetting(f"procrustes is {name!r}; expected one of {', '.join(CONVENTIONS)}")
+    return name
 
 
 def _read_config(path: Path) -> dict[str, dict[str, Any]]:

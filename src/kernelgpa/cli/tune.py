@@ -47,6 +47,12 @@ def tune(
     missing: options.Missing = None,
     negative_is_missing: options.NegativeIsMissing = False,
     curves: options.Curves = False,
+    frames: options.Frames = None,
+    markers: options.Markers = None,
+    match: options.MatchRule = None,
+    label_pattern: options.LabelPattern = None,
+    merge: options.Merge = None,
+    recursive: options.Recursive = False,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -63,10 +69,20 @@ def tune(
     grid = _grid(method.value, {"bandwidth": bandwidth, "smoothing": smoothing, "kernel": kernel})
     if output is not None:
         require_writable_file(output)  # before the work
-    read_options = ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves)
-    matched = read_clouds(files, read_options)
-    print_matching(matched)
+    read_options = ReadOptions(
+        missing=missing,
+        negative_is_missing=negative_is_missing,
+        curves=curves,
+        frames=frames,
+        markers=tuple(markers or ()),
+        recursive=recursive,
+        match=match,
+        label_pattern=label_pattern,
+        merge=merge,
+    )
     with printed_warnings():
+        matched = read_clouds(files, read_options)
+        print_matching(matched)
         estimator = MethodSettings(method.value).estimator()
         tuning = selection.tune(matched.observations, estimator, grid, folds=folds, rounds=rounds, n_jobs=n_jobs)
     if output is not None:

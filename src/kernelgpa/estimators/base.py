@@ -176,6 +176,7 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         Parameters
         ----------
         points : array (n, m, d) with NaN for unseen landmarks, list of (points, ids) pairs, or Observations
+            Also a pandas DataFrame or an xarray DataArray, as :meth:`Observations.from_frame` takes them.
         weights : array (m,) or (n, m), optional
             One weight per landmark or per observation; 0 means not seen.  An observation of known standard deviation s
             has the weight 1 / s^2, up to a common factor that ``smoothing`` is relative to.
@@ -353,6 +354,30 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
 
         self._require_fitted()
         return suspicious_landmarks(self)
+
+    def to_frame(self) -> Any:
+        """The map as a pandas DataFrame: positions, standard deviations over the clouds, how many saw each landmark."""
+        from ..trust.frames import map_frame
+
+        return map_frame(self)
+
+    def residuals_frame(self) -> Any:
+        """A pandas DataFrame with one row per observation: what was seen, its residuals and its weight."""
+        from ..trust.frames import residuals_frame
+
+        return residuals_frame(self)
+
+    def poses_frame(self) -> Any:
+        """A pandas DataFrame with the pose of each cloud: translation, quaternion (in 2D an angle), size factor."""
+        from ..trust.frames import poses_frame
+
+        return poses_frame(self)
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset over cloud, landmark and axis: points, posed points, map, residuals, poses."""
+        from ..trust.frames import dataset
+
+        return dataset(self)
 
     def _backward(self) -> BackwardWarps:
         """The warps from the map into the clouds, fitted when they are first needed."""

@@ -12,7 +12,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from PIL import Image  # a dependency of matplotlib
 
-from ..typing import Array
+from ..typing import Array, IndexArray
 
 FILE_TYPES = ("png", "pdf")
 PALETTE_SIZE = 256  # of a PNG palette
@@ -50,17 +50,47 @@ def panel_per_method(
     values: Mapping[str, Array],  # each (k,)
     title: str,
     label: str,
+    size: float = 30,
 ) -> Figure:
     """Draw the values of each method in a panel of its own, on one colour scale."""
-    figure = Figure(figsize=(11, 6.5), layout="constrained")
-    panels = figure.subplots(2, (len(values) + 1) // 2)
+    figure, panels = _grid_of_panels(len(values))
     upper = colour_limit(np.concatenate(list(values.values())))
-    for axes, (method, of_method) in zip(panels.ravel(), values.items(), strict=True):
-        dots = scatter_values(axes, positions, of_method, upper, size=30)
+    for axes, (method, of_method) in zip(panels, values.items(), strict=True):
+        dots = scatter_values(axes, positions, of_method, upper, size)
         axes.set_title(f"{method}, mean {np.nanmean(of_method):.2f}")
-    figure.colorbar(dots, ax=panels.ravel().tolist(), label=label, shrink=0.7, extend="max")
+    figure.colorbar(dots, ax=panels, label=label, shrink=0.7, extend="max")
     figure.suptitle(title)
     return figure
+
+
+def surface_per_method(
+    vertices: Array,  # (v, 3)
+    faces: IndexArray,  # (f, 3)
+    values: Mapping[str, Array],  # each (v,)
+    label: str,
+) -> Figure:
+    """Draw the values of each method on the upper side of a surface, seen along z, on one colour scale."""
+    figure, panels = _grid_of_panels(len(values), height=5.0)
+    upper = colour_limit(np.concatenate(list(values.values())))
+    a, b, c = (vertices[faces[:, i], :2] for i in range(3))
+    seen = (b - a)[:, 0] * (c - a)[:, 1] > (b - a)[:, 1] * (c - a)[:, 0]  # counter-clockwise from above
+    for axes, (method, of_method) in zip(panels, values.items(), strict=True):
+        axes.set(aspect="equal", xticks=[], yticks=[])
+        drawn = axes.tripcolor(
+            vertices[:, 0], vertices[:, 1], of_method, triangles=faces[seen], vmin=0, vmax=upper, shading="gouraud"
+        )
+        axes.set_title(f"{method}, mean {np.nanmean(of_method):.2f}")
+    figure.colorbar(drawn, ax=panels, label=label, shrink=0.7, extend="max")
+    return figure
+
+
+def _grid_of_panels(count: int, height: float = 6.5) -> tuple[Figure, list[Axes]]:
+    """Return a figure with so many panels in two rows."""
+    figure = Figure(figsize=(13, height), layout="constrained")
+    panels = list(figure.subplots(2, (count + 1) // 2).ravel())
+    for unused in panels[count:]:
+        unused.set_axis_off()
+    return figure, panels[:count]
 
 
 def to_bytes(figure: Figure, file_type: str) -> bytes:

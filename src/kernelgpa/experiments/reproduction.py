@@ -13,7 +13,7 @@ from ..errors import InvalidSetting
 from ..io.atomic import require_writable
 from . import ct, face, liver, published, scales
 from .page import require_replaceable, write
-from .tables import Outcome, read_paper_numbers, with_paper_numbers
+from .tables import Outcome, paper_numbers, with_paper_numbers
 
 Plan = TypeVar("Plan")
 
@@ -41,14 +41,12 @@ def reproduce(
     quick: bool = False,
     seed: int = 0,
     data: Path | None = None,
-    paper: Path | None = None,
     experiments: Mapping[str, Experiment[Any]] = EXPERIMENTS,
 ) -> tuple[Path, list[Outcome]]:
     """Run experiments by name and write their tables, figures and page; the same seed gives the same tables.
 
-    Returned are the path of the page and the results.  ``quick`` runs the smaller plans.  On the data sets of the
-    folder ``data`` the same methods are run too, and the paper's numbers in the folder ``paper`` are printed below
-    ours.
+    Returned are the path of the page and the results.  ``quick`` runs the smaller plans.  The paper's numbers are
+    printed below ours.  On the data sets of the folder ``data`` the same methods are run too.
     """
     selected = list(experiments) if "all" in names else list(dict.fromkeys(names))
     for name in selected:
@@ -58,22 +56,18 @@ def reproduce(
     require_replaceable(output)
     require_writable(output)
     found = None if data is None else published.require_data(data)
-    numbers = None if paper is None else read_paper_numbers(paper)
-    if paper is not None and paper.resolve() == output.resolve():
-        raise InvalidSetting(f"{output} holds the paper's numbers and would be replaced; give another output folder")
+    numbers = paper_numbers()
     outcomes = []
     for name in with_progress(selected, "experiments", len(selected)):
         experiment = experiments[name]
-        outcomes.append(experiment.run(experiment.quick if quick else experiment.full, seed))
+        outcome = experiment.run(experiment.quick if quick else experiment.full, seed)
+        outcomes.append(with_paper_numbers(outcome, numbers))
     if found is not None:
         outcomes += published.run(found)
-    if numbers is not None:
-        outcomes = with_paper_numbers(outcomes, numbers)
-    return write(outcomes, output, _command(names, output, quick, seed, data, paper)), outcomes
+    return write(outcomes, output, _command(names, output, quick, seed, data)), outcomes
 
 
-def _command(names: Sequence[str], output: Path, quick: bool, seed: int, data: Path | None, paper: Path | None) -> str:
+def _command(names: Sequence[str], output: Path, quick: bool, seed: int, data: Path | None) -> str:
     """Return the command that repeats a run, without the parts of paths that differ between machines."""
-    folders = {"--data": data, "--paper": paper}
-    options = ["--quick"] * quick + [word for name, one in folders.items() if one for word in (name, one.name)]
+    options = ["--quick"] * quick + (["--data", data.name] if data else [])
     return shlex.join(["kernelgpa", "reproduce", *names, *options, "--seed", str(seed), "-o", output.resolve().name])

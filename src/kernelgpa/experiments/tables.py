@@ -1,34 +1,34 @@
 """Results of an experiment: tables, claims with the evidence for them, figures; and the paper's numbers beside ours.
 
-The paper's numbers are not part of this project.  Whoever has the paper can type them into CSV files that are named
-like the tables of an experiment and use the same labels for rows and methods; each typed row is then printed below
-the row that was computed here.
+The paper's numbers are in ``paper_tables.csv``, by the names of our tables and rows.  Each of its rows is printed below
+the row that was computed here on bodies that deform as the paper's do.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from importlib.resources import files
+from itertools import pairwise
 
 import numpy as np
 
-from ..errors import FormatError
-from ..io.csv_table import read_table
-from ..io.text import parse_number
 from .figures import CaptionedFigure
 
-PAPER_METHODS = ("rigid", "affine", "thin-plate", "kernel")
+PROGRAM_KERNEL = "kernel (program)"  # R_g = I, as in the authors' program
+PAPER_KERNEL = "kernel (paper)"  # with R_g, as in the paper's formulation
+KERNELS = (PROGRAM_KERNEL, PAPER_KERNEL)
+PAPER_METHODS = ("rigid", "affine", "thin-plate", *KERNELS)
 OWN_METHODS = ("default", "tuned")
 ALL_METHODS = (*PAPER_METHODS, *OWN_METHODS)  # the columns of most tables
 
-NOT_PRINTED = ("", "-")
+PAPER_FILE = "paper_tables.csv"
 IN_PAPER = ", in the paper"
-EXPECTED_TABLES = "expected tables like liver.csv, with the paper's numbers"
-EXPECTED_CELL = "a number, or - where the paper prints none"
+CALIBRATED_COLUMNS = ("rigid", "affine")
+CALIBRATED_WITHIN = 0.1  # largest relative deviation from the paper's means
+EQUAL_WITHIN = 0.01  # relative difference up to which two numbers of the paper count as equal
 
 
 @dataclass(frozen=True)
@@ -109,81 +109,63 @@ class Outcome:
 Numbers = dict[str, dict[str, dict[str, float]]]  # by the table's name, the row's label and the column
 
 
-def read_paper_numbers(folder: Path) -> Numbers:
-    """Read the tables that somebody typed from the paper."""
-    if not folder.is_dir():
-        raise FormatError(folder, None, "there is no such folder", EXPECTED_TABLES)
-    files = sorted(folder.glob("*.csv"))
-    if not files:
-        raise FormatError(folder, None, "it holds no .csv file", EXPECTED_TABLES)
-    numbers = {file.stem: _read_table(file) for file in files}
-    if not any(printed for rows in numbers.values() for printed in rows.values()):
-        raise FormatError(folder, None, "its tables hold no number", EXPECTED_TABLES)
+def paper_numbers() -> Numbers:
+    """Return the results that the paper prints; its kernel is that of the authors' program."""
+    text = files(__package__).joinpath(PAPER_FILE).read_text(encoding="utf-8")
+    numbers: Numbers = {}
+    for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+        table, label = row.pop("table"), row.pop("row")
+        columns = {PROGRAM_KERNEL if column == "kernel" else column: float(cell) for column, cell in row.items()}
+        numbers.setdefault(table, {})[label] = columns
     return numbers
 
 
-def _read_table(file: Path) -> dict[str, dict[str, float]]:
-    if not file.is_file():
-        raise FormatError(file, None, "it is not a file", EXPECTED_TABLES)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except ValueError:
-        raise FormatError(file, None, "it is not text", "expected comma-separated values in UTF-8") from None
-    (_, head), rows = read_table(text, str(file))
-    columns = head[1:]
-    _require_paper_methods(columns, file)
-    numbers: dict[str, dict[str, float]] = {}
-    for line, (first, *cells) in rows:
-        label = first.strip()
-        if label.endswith(IN_PAPER):
-            raise FormatError(file, line, f"found the row {label!r}", f"remove it, or its ending {IN_PAPER!r}")
-        if label in numbers:
-            raise FormatError(file, line, f"the row {label!r} occurs twice", "expected each row once")
-        printed = ((column, cell) for column, cell in zip(columns, cells, strict=True) if _is_printed(cell))
-        numbers[label] = {column: parse_number(cell, str(file), line, EXPECTED_CELL) for column, cell in printed}
-    return numbers
-
-
-def _is_printed(cell: str) -> bool:
-    return cell.strip() not in NOT_PRINTED
-
-
-def _require_paper_methods(columns: Sequence[str], file: Path) -> None:
-    """Require each method once, and only methods of the paper: a copy of our own table is no table of the paper."""
-    for column, count in Counter(columns).items():
-        if column in OWN_METHODS:
-            raise FormatError(
-                file, 1, f"found the column {column!r}", "it is a method of this project, not of the paper; remove it"
-            )
-        if count > 1:
-            raise FormatError(file, 1, f"found the column {column!r} {count} times", "expected each method once")
-
-
-def with_paper_numbers(outcomes: Sequence[Outcome], numbers: Numbers) -> list[Outcome]:
-    """Return the outcomes with the paper's rows below ours; numbers without a matching cell are listed at the end."""
-    merged = [
-        replace(one, tables=[_with_paper_rows(table, numbers.get(table.name, {})) for table in one.tables])
-        for one in outcomes
-    ]
-    ours = {table.name: table for one in outcomes for table in one.tables}
-    unmatched = [
-        f"no matching cell: {name}, {label}, {column}"
-        for name, rows in numbers.items()
-        for label, printed in rows.items()
-        for column in printed
-        if name not in ours or label not in dict(ours[name].rows) or column not in ours[name].columns
-    ]
-    if not unmatched:
-        return merged
-    about = "Numbers whose table, row or column is not among those of this run."
-    return [*merged, Outcome("paper", "The paper's numbers without a matching cell", about, [], [], {}, unmatched)]
+def with_paper_numbers(outcome: Outcome, numbers: Numbers) -> Outcome:
+    """Return the outcome with the paper's rows below ours."""
+    tables = [_with_paper_rows(table, numbers.get(table.name, {})) for table in outcome.tables]
+    return replace(outcome, tables=tables)
 
 
 def _with_paper_rows(table: Table, rows: dict[str, dict[str, float]]) -> Table:
     merged = replace(table, rows=[])
     for label, values in table.rows:
         merged.add(label, values)
-        printed = rows.get(label, {})
-        if any(column in printed for column in table.columns):
-            merged.add(label + IN_PAPER, [printed.get(column, float("nan")) for column in table.columns])
+        if label in rows:
+            merged.add(label + IN_PAPER, [rows[label].get(column, float("nan")) for column in table.columns])
     return merged
+
+
+def paper_claims(table: Table, numbers: Numbers) -> list[Claim]:
+    """State whether the calibration holds, and for each mean of the paper whether its order of the methods holds.
+
+    Rows of the paper that the table does not have, because a plan leaves them out, are not compared.
+    """
+    present = {label for label, _ in table.rows if label.endswith(": mean")}
+    rows = {label: row for label, row in numbers[table.name].items() if label in present}
+    if not rows:
+        return []
+    ours = {label: table.row(label) for label in rows}
+    deviations = {
+        (label, column): ours[label][column] / rows[label][column] - 1
+        for label in rows
+        for column in CALIBRATED_COLUMNS
+    }
+    worst = max(deviations, key=lambda key: abs(deviations[key]))
+    calibrated = Claim(
+        f"here: {table.name}: rigid and affine within {CALIBRATED_WITHIN:.0%} of the paper's means",
+        abs(deviations[worst]) <= CALIBRATED_WITHIN,
+        f"at most {deviations[worst]:+.1%}, {' '.join(worst)}",
+        "the constants are calibrated for the full plan and seed 0",
+    )
+    return [calibrated, *(_order_claim(label, ours[label], rows[label]) for label in rows)]
+
+
+def _order_claim(label: str, ours: dict[str, float], printed: dict[str, float]) -> Claim:
+    """State whether the methods have the same order; two that differ by at most 1 % in the paper count as equal."""
+    order = sorted(printed, key=lambda column: printed[column])
+    holds = all(
+        ours[first] <= ours[second] * (1 if printed[second] > (1 + EQUAL_WITHIN) * printed[first] else 1 + EQUAL_WITHIN)
+        for first, second in pairwise(order)
+    )
+    values = ", ".join(f"{column} {formatted(ours[column])} ({formatted(printed[column])})" for column in order)
+    return Claim(f"paper: {label}: {' < '.join(order)}", holds, f"here and (in the paper): {values}")

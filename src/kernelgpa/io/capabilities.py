@@ -29,6 +29,7 @@ class Capabilities:
     faces: bool = False
     frame: bool = False
     unit: bool = False
+    times: bool = False  # of frames
     precision: str = ""  # what else is lost
 
     def require(self, file: LandmarkFile) -> None:
@@ -77,6 +78,10 @@ class Capabilities:
             lost.append(f"the frame, which is {file.frame}")
         if file.unit and not self.unit:
             lost.append(f"the unit, which is {file.unit}")
+        if any(one.time is not None for one in file.clouds) and not self.times:
+            lost.append("the times of frames")
+        if any(one.time is None for one in file.clouds) and self.times:
+            lost.append("frames without times; they are written with one frame per second")
         if not file.frame and self.frame and not self.faces:
             lost.append("an unknown frame; coordinates are written as LPS")
         if self.precision:

@@ -1,30 +1,31 @@
 """CSV, in two layouts that the header tells apart.  Empty coordinates mean "not seen".
 
     long   one row per point: ``cloud,landmark,x,y[,z][,weight]``, columns in any order
-    wide   one row per cloud: its name, then ``lm1_x,lm1_y[,lm1_z][,lm1_weight],...``; a dot may replace the underscore
+    wide   one row per cloud: its name, then ``lm1_x,lm1_y[,lm1_z][,lm1_weight],...``, or ``1.X,1.Y,...`` as
+           two.d.array of geomorph names them, or ``X1,Y1,...``; clouds without a column of names are numbered
 
-The writer uses the long layout, which can hold clouds with different landmarks.
+R's ``NA`` and ``NaN`` mean "not seen" too.  The writer uses the long layout, which can hold clouds with different
+landmarks.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..errors import FormatError
+from ..observations.tables import coordinate_column
 from .capabilities import Capabilities
 from .csv_table import Row, csv_line, parse_point, parse_weight, point_fields, read_table
-from .landmark_file import AXES, LabelledCloud, LandmarkFile, ReadOptions, ignored_missing, require_unique
+from .landmark_file import AXES, LabelledCloud, LandmarkFile, ReadOptions, numbered_names, require_unique
 from .text import format_number, short_repr
 
 HOLDS = Capabilities("CSV", weights=True)
 REQUIRED_COLUMNS = ("cloud", "landmark", "x", "y")
 KNOWN_COLUMNS = (*REQUIRED_COLUMNS, "z", "weight")
-FIRST_COLUMN = ("cloud", "name", "id", "")  # of the wide layout
-_WIDE_COLUMN = re.compile(r"(.+)[_.](x|y|z|weight)", re.IGNORECASE | re.DOTALL)
+FIRST_COLUMN = ("cloud", "name", "id", "specimen", "individual", "")  # of the wide layout
 
 WideColumns = dict[str, dict[str, int]]  # label -> axis or "weight" -> index of the column
 
@@ -33,10 +34,19 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
     (line, header), rows = read_table(text, source)
     names = {name.lower() for name in header}
     is_long = "landmark" in names or {"x", "y"} <= names
+    unnamed = not is_long and coordinate_column(header[0]) is not None
+    if unnamed:
+        header, rows = ["", *header], _numbered(rows, options.name)
     clouds, ignored = (_long_clouds if is_long else _wide_clouds)(header, line, rows, source)
     notes = tuple(f"column {short_repr(name)} ignored" for name in ignored)
-    notes += ignored_missing(clouds, options.missing, "empty fields mark unseen points")
-    return LandmarkFile(tuple(clouds), labelled=True, notes=notes)
+    notes += ("there is no column of names; clouds are numbered",) if unnamed else ()
+    return LandmarkFile(tuple(clouds), labelled=True, notes=notes).marking(options.missing)
+
+
+def _numbered(rows: list[Row], name: str) -> list[Row]:
+    """Return rows with a name in front, for tables without a column of names."""
+    names = numbered_names(name, len(rows))
+    return [(line, [own, *fields]) for own, (line, fields) in zip(names, rows, strict=True)]
 
 
 # -- long --
@@ -111,18 +121,20 @@ def _wide_clouds(
 def _wide_columns(header: list[str], source: str, line: int) -> tuple[WideColumns, list[str]]:
     """Return the columns of each landmark, and those that are no coordinates."""
     if header[0].lower() not in FIRST_COLUMN:
-        raise FormatError(source, line, f"the first column is {short_repr(header[0])}", "expected cloud, name or id")
+        found = f"the first column is {short_repr(header[0])}"
+        raise FormatError(source, line, found, "expected cloud, name, id or specimen, or a coordinate such as X1")
     columns: WideColumns = {}
     ignored: list[str] = []
     for at, name in enumerate(header[1:], start=1):
-        match = _WIDE_COLUMN.fullmatch(name)
-        if match is None:
+        found_column = coordinate_column(name)
+        if found_column is None:
             ignored.append(name)
             continue
-        axes = columns.setdefault(match[1], {})
-        if match[2].lower() in axes:
+        label, axis = found_column
+        axes = columns.setdefault(label, {})
+        if axis in axes:
             raise FormatError(source, line, f"column {short_repr(name)} occurs twice", "expected it once")
-        axes[match[2].lower()] = at
+        axes[axis] = at
     return columns, ignored
 
 

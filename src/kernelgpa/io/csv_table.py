@@ -12,6 +12,8 @@ from ..errors import FormatError
 from ..typing import Array
 from .text import format_number, parse_number, short_repr
 
+NOT_SEEN = ("", "na", "nan")
+
 Row = tuple[int, list[str]]  # the number of its first line, its fields
 
 
@@ -42,6 +44,8 @@ def read_table(text: str, source: str) -> tuple[Row, list[Row]]:
         raise FormatError(source, 1, "the file is empty", "expected a header and rows")
     header_line, fields = rows[0]
     header = [field.strip() for field in fields]
+    if len(rows) > 1 and all(len(row) == len(header) + 1 for _, row in rows[1:]):
+        header = ["", *header]  # R's write.table gives the column of row names no header
     for line, row in rows[1:]:
         if len(row) != len(header):
             expected = f"expected {len(header)} as in the header; write numbers with a decimal point, not a comma"
@@ -69,8 +73,8 @@ def _quote(field: str) -> str:
 
 
 def parse_point(fields: Sequence[str], source: str, line: int) -> list[float] | None:
-    """Return the coordinates of a point; None if all fields are empty, which means "not seen" in a table."""
-    empty = [not field.strip() for field in fields]
+    """Return the coordinates of a point; None if all fields are empty, NA or NaN, which means "not seen" in a table."""
+    empty = [field.strip().lower() in NOT_SEEN for field in fields]
     if all(empty):
         return None
     if any(empty):

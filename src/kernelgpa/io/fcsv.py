@@ -43,13 +43,14 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
     rows = _rows(lines, columns)
     _require_count(header, len(rows), source)
     points = np.array([_point(lines, number, row, columns) for number, row in rows])
-    points, unseen = mark_unseen(points, options.missing)  # in the frame of the file, as the number is
+    points, by_code = mark_unseen(points, options.missing)  # in the frame of the file, as the number is
     points, converted = to_lps(points, frame)
     labels, numbered = labels_or_numbers([row[columns["label"]] for _, row in rows])
     require_unique(source, labels, [number for number, _ in rows], "landmark")
     described = sum(bool(row[columns["desc"]]) for _, row in rows) if "desc" in columns else 0
-    notes = (*unseen, *converted, *numbered, *([f"{described} descriptions ignored"] if described else []))
-    return LandmarkFile((LabelledCloud(options.name, points, labels),), labelled=not numbered, frame="LPS", notes=notes)
+    notes = (*converted, *numbered, *([f"{described} descriptions ignored"] if described else []))
+    cloud = LabelledCloud(options.name, points, labels)
+    return LandmarkFile((cloud,), labelled=not numbered, frame="LPS", notes=notes, marked_by_code=by_code)
 
 
 def _header(lines: Lines) -> Header:

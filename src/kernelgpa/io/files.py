@@ -6,16 +6,19 @@ A format is recognised by the end of the file name; ``FORMATS`` is the table.  F
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from ..errors import FormatError, InvalidSetting
-from . import csv_file, fcsv, mat, morphologika, mrk_json, npz, nts, obj, off, ply, pts, stl, tps, vtk
+from ..errors import FormatError, InvalidSetting, warn
+from . import c3d, csv_file, fcsv, mat, morphologika, mrk_json, npz, nts, obj, off, ply, pts, stl, tps, trc, vtk
 from .atomic import write_bytes
 from .capabilities import Capabilities
-from .landmark_file import LandmarkFile, ReadOptions
+from .chosen import choose_frames, choose_markers
+from .file_list import expand, known_suffix
+from .landmark_file import LandmarkFile, ReadOptions, missing_text
 from .matching import MatchedClouds, match_clouds
 from .text import decode_utf8, is_unicode
 
@@ -69,6 +72,8 @@ FORMATS: dict[str, Format] = {
     ".csv": _text(csv_file),
     ".npz": _binary(npz),
     ".mat": _binary(mat),
+    ".c3d": _binary(c3d),
+    ".trc": _text(trc),
     ".ply": _binary(ply),
     ".obj": _binary(obj),
     ".stl": _binary(stl),
@@ -77,18 +82,25 @@ FORMATS: dict[str, Format] = {
 }
 
 
+KINDS = {  # what users of a format call a cloud
+    **dict.fromkeys(
+        (".mrk.json", ".json", ".fcsv", ".tps", ".nts", ".dta", ".morphologika", ".txt", ".pts"), "specimen"
+    ),
+    **dict.fromkeys((".c3d", ".trc"), "frame"),
+}
+
+
 def suffix_of(path: Path) -> str:
     """Return the longest suffix of the name that is in the table."""
-    name = path.name.lower()
-    known = [suffix for suffix in FORMATS if name.endswith(suffix) and len(name) > len(suffix)]
-    if not known:
+    known = known_suffix(path, list(FORMATS))
+    if known is None:
         raise FormatError(path, None, "the suffix is of no known format", f"expected one of {', '.join(FORMATS)}")
-    return max(known, key=len)
+    return known
 
 
 def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> LandmarkFile:
-    """Read one file."""
-    path = Path(path)
+    """Read one file: all of it, or the frames and markers that the options name."""
+    path, options = Path(path), options or ReadOptions()
     suffix = suffix_of(path)
     if not is_unicode(path.name):
         raise FormatError(repr(str(path)), None, "the file name is not valid Unicode", "rename the file")
@@ -100,11 +112,41 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> La
         raise FormatError(path, None, "it is a folder", "expected a file") from None
     except FileNotFoundError:
         raise FormatError(path, None, "there is no such file", "check the name") from None
-    name = path.name[: -len(suffix)]
-    file = FORMATS[suffix].parse(data, str(path), replace(options or ReadOptions(), name=name))
+    name = unicodedata.normalize("NFC", path.name[: -len(suffix)])  # some systems store an umlaut as two characters
+    file = FORMATS[suffix].parse(data, str(path), replace(options, name=name))
     if not file.clouds:
         raise FormatError(path, None, "it contains no cloud", "expected at least one")
-    return file
+    if file.marked_by_code:
+        note = f"points not seen because all coordinates are {missing_text(options.missing)}: {file.marked_by_code}"
+        file = replace(file, notes=(*file.notes, note))
+    file = replace(file, kind=KINDS.get(suffix, "cloud"))
+    return choose_markers(choose_frames(file, options.frames, str(path)), options.markers, str(path))
+
+
+def read_files(
+    paths: Sequence[str | os.PathLike[str]], options: ReadOptions | None = None
+) -> tuple[list[tuple[str, LandmarkFile]], list[str]]:
+    """Read some files, and the files of folders, as (path, file); also return notes on what was left out.
+
+    An option that has no effect on any of the files is a warning or an error.
+    """
+    options = options or ReadOptions()
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    if not paths:
+        raise InvalidSetting("no file is given")
+    found, notes = expand([Path(path) for path in paths], options.recursive, list(FORMATS))
+    suffixes = {suffix_of(path) for path in found}
+    for name in ("negative_is_missing", "curves"):
+        if getattr(options, name) and ".tps" not in suffixes:
+            raise InvalidSetting(f"{name} is for TPS files, and none is given; omit it")
+    files = [(str(path), read(path, options)) for path in found]
+    if options.missing is not None and not any(file.marked_by_code for _, file in files):
+        warn(
+            f"missing={missing_text(options.missing)} is the value of no point; check the code, which is one number or "
+            "one per axis"
+        )
+    return files, notes
 
 
 def read_clouds(paths: Sequence[str | os.PathLike[str]], options: ReadOptions | None = None) -> MatchedClouds:
@@ -114,11 +156,8 @@ def read_clouds(paths: Sequence[str | os.PathLike[str]], options: ReadOptions | 
     >>> matched = io.read_clouds(["a.mrk.json", "b.mrk.json"])  # doctest: +SKIP
     >>> KernelGPA().fit(matched.observations)  # doctest: +SKIP
     """
-    if isinstance(paths, str | os.PathLike):
-        paths = [paths]
-    if not paths:
-        raise InvalidSetting("no file is given")
-    return match_clouds([(os.fspath(path), read(path, options)) for path in paths])
+    files, notes = read_files(paths, options)
+    return match_clouds(files, options=options, notes=notes)
 
 
 def write(path: str | os.PathLike[str], file: LandmarkFile) -> None:

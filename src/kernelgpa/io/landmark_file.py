@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import FormatError
+from ..errors import FormatError, InvalidSetting
 from ..typing import Array, IndexArray
-from .text import format_number, short_repr
+from .text import short_repr
+
+Missing = float | Sequence[float] | None  # a code of missing points: one number for all axes, or one per axis
 
 AXES = "xyz"
 RAS_TO_LPS = np.array([-1.0, -1.0, 1.0])  # its own inverse
+RAS_CONVERTED = "RAS converted to LPS"  # the note
 SLICER_FRAMES = {"0": "RAS", "RAS": "RAS", "1": "LPS", "LPS": "LPS"}  # as Slicer writes them
 
 
@@ -30,6 +33,8 @@ class LabelledCloud:
     points: Array  # (k, d), NaN if unseen
     labels: tuple[str, ...]  # one per point; "1", "2", ... if the file has none
     weights: Array | None = None  # (k,)
+    time: float | None = None  # seconds, of a frame
+    number: int | None = None  # of a frame, as the file counts them
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,23 @@ class LandmarkFile:
     frame: str | None = None  # "LPS" if the format states its frame
     unit: str | None = None  # "mm", ... if the file states it
     faces: IndexArray | None = None  # (f, 3), of a mesh
+    links: IndexArray | None = None  # (e, 2), lines between landmarks
     notes: tuple[str, ...] = ()  # what was converted or ignored on reading
+    kind: str = "cloud"  # what the format calls a cloud: "specimen", "frame" or "cloud"
+    marked_by_code: int = 0  # points that were not seen because they have the value of ReadOptions.missing
 
     def without_labels(self) -> LandmarkFile:
         """Return the same clouds with numbered landmarks, for formats that cannot label them."""
         clouds = tuple(replace(one, labels=numbered_labels(len(one.labels))) for one in self.clouds)
         return replace(self, clouds=clouds, labelled=False)
+
+    def marking(self, missing: Missing) -> LandmarkFile:
+        """Return the same clouds with NaN for points that have the value ``missing``, if none was converted."""
+        if missing is None:
+            return self
+        found = [mark_unseen(one.points, missing) for one in self.clouds]
+        clouds = tuple(replace(one, points=points) for one, (points, _) in zip(self.clouds, found, strict=True))
+        return replace(self, clouds=clouds, marked_by_code=sum(count for _, count in found))
 
 
 @dataclass(frozen=True)
@@ -54,9 +70,17 @@ class ReadOptions:
     """What a file does not state itself."""
 
     name: str = "cloud"  # of a cloud that has no name in the file
-    missing: float | None = None  # the number that means "not seen", for formats without a sign of their own
+    missing: Missing = (
+        None  # what "not seen" reads in the file, beside the format's own sign: a number, or one per axis
+    )
     negative_is_missing: bool = False  # TPS: a point with only negative coordinates was not seen
     curves: bool = False  # TPS: whether points of curves are landmarks too
+    frames: str | None = None  # "100:400:4": the clouds to keep, by the numbers of their frames
+    markers: tuple[str, ...] = ()  # patterns such as "L*": the landmarks to keep, by their labels
+    recursive: bool = False  # folders: whether to look into their folders too
+    match: str | None = None  # how landmarks are matched: "label", "suffix", "number" or "order"; None: automatic
+    label_pattern: str | None = None  # a regular expression; its group, or what it matches, replaces a label
+    merge: bool | None = None  # whether files whose names begin alike are one specimen; None: if their labels differ
 
 
 def numbered_labels(count: int) -> tuple[str, ...]:
@@ -80,7 +104,7 @@ def labels_or_numbers(given: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
 
 def to_lps(points: Array, frame: str) -> tuple[Array, tuple[str, ...]]:
     """Return points of a frame, LPS or RAS, in LPS, and a note if they were converted."""
-    return (points * RAS_TO_LPS, ("RAS converted to LPS",)) if frame == "RAS" else (points, ())
+    return (points * RAS_TO_LPS, (RAS_CONVERTED,)) if frame == "RAS" else (points, ())
 
 
 def as_doubles(array: npt.NDArray[np.generic]) -> Array:
@@ -102,25 +126,26 @@ def require_complete_points(points: Array, what: str, source: str) -> None:  # (
         raise FormatError(source, None, found, "expected all coordinates of a point to be NaN, or none")
 
 
-def mark_unseen(points: Array, missing: float | None) -> tuple[Array, tuple[str, ...]]:  # (k, d) -> (k, d), notes
-    """Return the points with NaN where all coordinates equal ``missing``.
+def mark_unseen(points: Array, missing: Missing) -> tuple[Array, int]:  # (..., d)
+    """Return the points with NaN where all coordinates equal the code ``missing``, and how many these are.
 
     One coordinate alone may well equal it: 0 is a common sign for "not seen" and a valid coordinate.
     """
     if missing is None:
-        return points, ()
-    unseen = (points == missing).all(axis=1)
-    note = f"points not seen because all coordinates are {format_number(missing)}: {unseen.sum()}"
-    return np.where(unseen[:, None], np.nan, points), (note,) if unseen.any() else ()
+        return points, 0
+    codes, dimension = np.atleast_1d(np.asarray(missing, dtype=np.float64)), points.shape[-1]
+    if codes.shape not in ((1,), (dimension,)):
+        raise InvalidSetting(
+            f"missing={missing_text(missing)} has {codes.size} numbers, and points have {dimension} coordinates; give "
+            "one number for all axes, or one per axis"
+        )
+    unseen = (points == codes).all(axis=-1)
+    return np.where(unseen[..., None], np.nan, points), int(unseen.sum())
 
 
-def ignored_missing(clouds: Sequence[LabelledCloud], missing: float | None, sign: str) -> tuple[str, ...]:
-    """Return a note if points equal ``missing``, but the format has its own ``sign`` for "not seen"."""
-    if missing is None:
-        return ()
-    kept = sum(int((one.points == missing).all(axis=1).sum()) for one in clouds if one.points.size)
-    note = f"points kept although all coordinates are {format_number(missing)}: {kept}; in this format {sign}"
-    return (note,) if kept else ()
+def missing_text(missing: Missing) -> str:
+    """Return a code of missing points as it is typed."""
+    return ",".join(f"{one:.17g}" for one in np.atleast_1d(np.asarray(missing, dtype=np.float64)).tolist())
 
 
 def require_unique(source: str, texts: Sequence[str], lines: Sequence[int] | None, what: str) -> None:

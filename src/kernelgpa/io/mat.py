@@ -107,7 +107,8 @@ def parse(data: bytes, source: str, options: ReadOptions) -> LandmarkFile:
         if visible is not None:
             points[~_seen(visible[t], len(points), f"VisVecCell{{{t + 1}}}", source)] = np.nan
     pairs = zip(numbered_names(options.name, len(clouds)), clouds, strict=True)
-    return LandmarkFile(tuple(LabelledCloud(*pair, numbered_labels(len(pair[1]))) for pair in pairs), labelled=False)
+    made = tuple(LabelledCloud(*pair, numbered_labels(len(pair[1]))) for pair in pairs)
+    return LandmarkFile(made, labelled=False).marking(options.missing)
 
 
 def hidden_points(data: bytes, source: str) -> list[Array] | None:  # each (k, d)

@@ -1,32 +1,33 @@
 """The clouds of several files with one set of landmarks: which landmark of one file is which of another.
 
-Landmarks are matched by the first rule that applies, and the rule is reported:
-
-    labels      the files label their landmarks, and most labels occur in more than one cloud
-    numbers     the labels end in a number ("skull7_LM1-12"), and most numbers occur in more than one cloud
-    order       all clouds have the same number of landmarks; the first corresponds to the first, and so on
+The rules are those of ``matching_rules``.  Unless one is asked for, the first that applies is used: equal labels, if
+most labels of most clouds occur in another cloud (or what labels share without the specimen's name, if that matches
+more); what labels share or the number at their ends, whichever matches more; the order.  The rule is reported.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from .._numerics.system_memory import available_memory
-from ..errors import InvalidObservations, TooLarge
+from ..errors import InvalidObservations, InvalidSetting, TooLarge
 from ..observations.collection import Observations
 from ..observations.identifiers import in_order
 from ..typing import Array, IndexArray, Name
-from .landmark_file import LabelledCloud, LandmarkFile
+from .duplicates import duplicate_notes, placeholder_notes
+from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions
+from .matching_rules import Matching, matchings
+from .merging import merge_specimens
 
-DIGITS = re.compile(r"[0-9]+")
-LEAST_SHARED = 0.5  # share of a cloud's labels that must occur in other clouds, in the median over the clouds
 MOST_OF_MEMORY = 0.5  # share of the free memory that the arrays may take
+MOST_UNMATCHED = 0.05  # share of the landmarks that occur in one cloud only, above which a remedy is named
+RULES = ("label", "suffix", "number", "order")
 
 
 @dataclass(frozen=True)
@@ -42,40 +43,121 @@ class MatchedClouds:
     frame: str | None = None
     unit: str | None = None
     faces: IndexArray | None = None  # (f, 3) of the landmarks, if the files are meshes
+    times: tuple[float, ...] | None = None  # seconds, of frames
+    kind: str = "cloud"  # what the files call a cloud: "specimen", "frame" or "cloud"
+    candidates: tuple[Matching, ...] = ()  # what each rule would give
+    links: IndexArray | None = None  # (e, 2) of the landmarks, if a file has a wireframe
 
     @cached_property
     def observations(self) -> Observations:
         """The clouds, checked and ready to be registered."""
         return Observations.from_array(self.points, self.weights, clouds=self.names, landmarks=self.landmarks)
 
+    @property
+    def remedy(self) -> str | None:
+        """What to do if many landmarks occur in one cloud only; None if few do."""
+        return _remedy(self.rule, self.candidates)
 
-def match_clouds(files: Sequence[tuple[str, LandmarkFile]], memory: float | None = None) -> MatchedClouds:
+
+def match_clouds(
+    files: Sequence[tuple[str, LandmarkFile]],
+    memory: float | None = None,
+    options: ReadOptions | None = None,
+    notes: Sequence[str] = (),
+) -> MatchedClouds:
     """Match the landmarks of files, given as (path, file).
 
     ``memory`` : free memory in bytes; None asks the system.
+    ``options`` : the rule of matching, the pattern of labels, and whether files of one specimen are merged.
     """
-    clouds = [(source, one) for source, file in files for one in file.clouds]
-    if not clouds:
+    options = options or ReadOptions()
+    if options.match is not None and options.match not in RULES:
+        raise InvalidSetting(f"match is {options.match!r}; expected one of {', '.join(RULES)}")
+    if not any(file.clouds for _, file in files):
         raise InvalidObservations("the files contain no clouds; give at least one")
+    files, stems, merge_notes = merge_specimens(files, options.merge, [_stem(source) for source, _ in files])
+    clouds = [(source, one) for source, file in files for one in file.clouds]
     names, name_notes = _cloud_names(clouds)
-    rule, keys = _match_landmarks([one for _, one in clouds], [file.labelled for _, file in files for _ in file.clouds])
-    landmarks: list[Name] = list(dict.fromkeys(key for own in keys for key in own))
-    if rule != "labels":
+    candidates = matchings(
+        [one for _, one in clouds],
+        [stem for stem, (_, file) in zip(stems, files, strict=True) for _ in file.clouds],
+        [file.labelled for _, file in files for _ in file.clouds],
+        options.label_pattern,
+    )
+    chosen = _chosen(candidates, options)
+    landmarks: list[Name] = list(dict.fromkeys(key for own in chosen.keys or [] for key in own))
+    if chosen.rule in ("number", "order"):
         landmarks = list(in_order([landmarks]))
     _require_same_dimension(clouds)
-    points, weights = _arrays([one for _, one in clouds], keys, landmarks, memory)
-    faces, face_notes = _common_faces([file for _, file in files], rule)
+    points, weights = _arrays([one for _, one in clouds], chosen.keys or [], landmarks, memory)
+    faces, face_notes = _common_faces([file for _, file in files], chosen.rule)
+    found_notes = (*notes, *merge_notes, *name_notes, *_condensed_notes(files), *_frame_notes(files), *face_notes)
     return MatchedClouds(
         points,
         weights,
         names,
         landmarks,
-        rule,
-        (*name_notes, *_condensed_notes(files), *_frame_notes(files), *face_notes),
+        chosen.rule,
+        (*found_notes, *duplicate_notes(points, names), *placeholder_notes(points, names, landmarks)),
         next((file.frame for _, file in files if file.frame), None),
         _unit(files),
         faces,
+        _times([one for _, one in clouds]),
+        _kind(files),
+        tuple(candidates.values()),
+        next((file.links for _, file in files if file.links is not None), None) if chosen.rule == "order" else None,
     )
+
+
+def _stem(source: str) -> str:
+    """Return the name of a file without its folder and its endings, ``.mrk.json`` being one ending."""
+    name = Path(source).name
+    return name[: -len(".mrk.json")] if name.lower().endswith(".mrk.json") else Path(name).stem
+
+
+def _chosen(candidates: dict[str, Matching], options: ReadOptions) -> Matching:
+    """Return the rule that was asked for, or the first that applies."""
+    if options.match is not None or options.label_pattern is not None:
+        asked = candidates[options.match or "label"]
+        if asked.keys is None:
+            raise InvalidObservations(
+                f"landmarks cannot be matched by {asked.rule}, because {asked.problem}; omit match={asked.rule}"
+            )
+        return asked
+    label, suffix, number, order = (candidates[rule] for rule in RULES)
+    if label.mostly_shared:
+        return suffix if suffix.in_one_cloud < label.in_one_cloud else label
+    without_names = [one for one in (suffix, number) if one.mostly_shared]
+    if without_names:
+        return min(without_names, key=lambda one: one.landmarks)  # fewer landmarks: more are matched
+    if order.keys is not None:
+        return order
+    raise InvalidObservations(
+        "landmarks cannot be matched by labels, by what labels share or by the numbers at their ends, nor by order, "
+        f"because {order.problem}; use the same labels in all files, or choose with match= and label_pattern="
+    )
+
+
+def _remedy(rule: str, candidates: Sequence[Matching]) -> str | None:
+    used = next((one for one in candidates if one.rule == rule), None)
+    if used is None or used.in_one_cloud <= MOST_UNMATCHED * used.landmarks or len(used.keys or []) < 2:
+        return None
+    better = min((one for one in candidates if one.keys is not None), key=lambda one: one.in_one_cloud)
+    found = f"{used.in_one_cloud} of {used.landmarks} landmarks occur in one cloud only"
+    if better.in_one_cloud < used.in_one_cloud:
+        return f"{found}; match={better.rule} leaves {better.in_one_cloud}"
+    return f"{found}; check the labels, or give label_pattern= with the part that the files share"
+
+
+def _times(clouds: Sequence[LabelledCloud]) -> tuple[float, ...] | None:
+    times = [one.time for one in clouds]
+    known = tuple(time for time in times if time is not None)
+    return known if len(known) == len(times) else None
+
+
+def _kind(files: Sequence[tuple[str, LandmarkFile]]) -> str:
+    kinds = {file.kind for _, file in files}
+    return kinds.pop() if len(kinds) == 1 else "cloud"
 
 
 def _require_same_dimension(clouds: Sequence[tuple[str, LabelledCloud]]) -> None:
@@ -124,41 +206,6 @@ def _cloud_names(clouds: Sequence[tuple[str, LabelledCloud]]) -> tuple[list[str]
     return names, [f"{len(duplicates)} cloud names occur in several files; they are prefixed with the file's name"]
 
 
-def _match_landmarks(clouds: Sequence[LabelledCloud], labelled: Sequence[bool]) -> tuple[str, list[tuple[Name, ...]]]:
-    """Return the rule, and for each cloud the keys of its landmarks."""
-    labels: list[tuple[Name, ...]] = [one.labels for one in clouds]
-    if all(labelled) and _overlap(labels):
-        return "labels", labels
-    if all(labelled):
-        numbers = [_last_numbers(one.labels) for one in clouds]
-        known: list[tuple[Name, ...]] = [own for own in numbers if own is not None]
-        if len(known) == len(clouds) and _overlap(known):
-            return "numbers", known
-    first = clouds[0]
-    other = next((one for one in clouds if len(one.points) != len(first.points)), None)
-    if other is None:
-        return "order", [tuple(range(1, len(one.points) + 1)) for one in clouds]
-    raise InvalidObservations(
-        "landmarks cannot be matched by labels or by the numbers at their ends, nor by order, because "
-        f"{other.name!r} has {len(other.points)} landmarks and {first.name!r} has {len(first.points)}; use the same "
-        "labels in all files"
-    )
-
-
-def _overlap(keys: Sequence[tuple[Name, ...]]) -> bool:
-    """Whether most labels of most clouds occur in another cloud too; a single cloud has no other to compare with."""
-    counts = Counter(key for own in keys for key in set(own))
-    shares = [np.mean([counts[key] > 1 for key in own]) for own in keys if own]
-    return len(keys) == 1 or (bool(shares) and float(np.median(shares)) >= LEAST_SHARED)
-
-
-def _last_numbers(labels: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the number at the end of each label; None if one has none, or two are equal."""
-    found = [DIGITS.findall(label) for label in labels]
-    numbers = tuple(int(one[-1][-15:]) for one in found if one)
-    return numbers if len(numbers) == len(labels) == len(set(numbers)) else None
-
-
 def _frame_notes(files: Sequence[tuple[str, LandmarkFile]]) -> list[str]:
     unknown = sum(file.frame is None for _, file in files)
     if 0 < unknown < len(files):
@@ -179,7 +226,10 @@ def _condensed_notes(files: Sequence[tuple[str, LandmarkFile]]) -> list[str]:
     for source, file in files:
         for note in file.notes:
             sources.setdefault(note, []).append(source)
-    return [f"{own[0]}: {note}" if len(own) == 1 else f"{len(own)} files: {note}" for note, own in sources.items()]
+    return [
+        f"{Path(own[0]).name}: {note}" if len(own) == 1 else f"{len(own)} files: {note}"
+        for note, own in sources.items()
+    ]
 
 
 def _common_faces(files: Sequence[LandmarkFile], rule: str) -> tuple[IndexArray | None, list[str]]:

@@ -14,7 +14,16 @@ import numpy as np
 from ..errors import FormatError
 from ..typing import Array, IndexArray
 from .capabilities import Capabilities
-from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, numbered_labels, to_lps
+from .landmark_file import (
+    RAS_CONVERTED,
+    RAS_TO_LPS,
+    LabelledCloud,
+    LandmarkFile,
+    ReadOptions,
+    mark_unseen,
+    numbered_labels,
+    to_lps,
+)
 
 STATED_FRAME = re.compile(r"\bSPACE\s*=\s*(LPS|RAS)\b", re.IGNORECASE)
 
@@ -48,9 +57,11 @@ def mesh_file(
     if len(triangles) and (triangles.min() < 0 or triangles.max() >= len(vertices)):
         found = f"a face refers to vertex {triangles.max()} of {len(vertices)}"
         raise FormatError(source, None, found, "the mesh is corrupt")
-    cloud = LabelledCloud(options.name, vertices, numbered_labels(len(vertices)))
+    sign = RAS_TO_LPS if RAS_CONVERTED in notes else 1.0  # the code is in the frame of the file
+    vertices, by_code = mark_unseen(vertices * sign, options.missing)
+    cloud = LabelledCloud(options.name, vertices * sign, numbered_labels(len(vertices)))
     faces = triangles if len(triangles) else None
-    return LandmarkFile((cloud,), labelled=False, frame=frame, faces=faces, notes=notes)
+    return LandmarkFile((cloud,), labelled=False, frame=frame, faces=faces, notes=notes, marked_by_code=by_code)
 
 
 def to_stated_frame(vertices: Array, text: str) -> tuple[Array, str | None, tuple[str, ...]]:

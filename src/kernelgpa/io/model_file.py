@@ -245,7 +245,7 @@ def _faithful(pair: object, gauge: Gauge) -> Faithful | None:
 
 
 def _about(header: Header) -> dict[str, Any]:
-    """Return what was saved with a model: a unit, a frame, a title, and notes."""
+    """Return what was saved with a model: a unit, a frame, a title, notes, and attributes of the clouds."""
     about = header["about"]
     if not isinstance(about, dict):
         raise InvalidRecord("about is no object")
@@ -255,4 +255,9 @@ def _about(header: Header) -> dict[str, Any]:
         raise InvalidRecord("the unit, frame, title and notes are not texts")
     if not all(isinstance(one, str) for one in notes):
         raise InvalidRecord("a note is no text")
+    attributes = about.get("attributes", {})
+    if not isinstance(about.get("kind", ""), str) or not isinstance(attributes, dict):
+        raise InvalidRecord("the kind of the clouds is no text, or their attributes are no object")
+    if not all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in attributes.values()):
+        raise InvalidRecord("an attribute is no list of texts")
     return dict(about)

@@ -8,17 +8,17 @@ unseen points.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from ..errors import FormatError
-from ..typing import Array
+from ..typing import Array, IndexArray
 from .capabilities import Capabilities
 from .landmark_file import (
     LabelledCloud,
     LandmarkFile,
     ReadOptions,
-    mark_unseen,
     numbered_labels,
     numbered_names,
     require_unique,
@@ -27,7 +27,7 @@ from .text import Lines, format_numbers, is_one_line, short_repr
 
 HOLDS = Capabilities("morphologika", labels=False, unseen=False)
 COUNTS = ("individuals", "landmarks", "dimensions")
-USED = (*COUNTS, "names", "rawpoints")
+USED = (*COUNTS, "names", "rawpoints", "wireframe")
 
 NumberedLines = list[tuple[int, str]]
 
@@ -46,11 +46,12 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
         raise FormatError(source, sections["dimensions"].line + 1, f"found {d} dimensions", "expected 2 or 3")
     titles, points = _points(lines, _section(lines, sections, "rawpoints"), n, k, d)
     names = _names(lines, sections, titles, n) or numbered_names(options.name, n)
-    points, notes = mark_unseen(points, options.missing)
     ignored = [f"[{name}] ignored" for name, one in sections.items() if name not in USED and one.rows]
     parts = zip(names, points.reshape(n, k, d), strict=True)
     clouds = tuple(LabelledCloud(name, part, numbered_labels(k)) for name, part in parts)
-    return LandmarkFile(clouds, labelled=False, notes=(*notes, *ignored))
+    return LandmarkFile(clouds, labelled=False, links=_links(lines, sections, k), notes=tuple(ignored)).marking(
+        options.missing
+    )
 
 
 def _sections(lines: Lines) -> dict[str, _Section]:
@@ -103,6 +104,18 @@ def _points(lines: Lines, section: _Section, n: int, k: int, d: int) -> tuple[Nu
         elif len(points) % k:
             raise lines.error(f"{len(points) % k} points before this title", f"expected {k} per individual")
     return titles, np.array(points).reshape(n * k, d)
+
+
+def _links(lines: Lines, sections: dict[str, _Section], k: int) -> IndexArray | None:
+    """Return the pairs of landmarks of [wireframe], which counts them from 1."""
+    rows = sections["wireframe"].rows if "wireframe" in sections else []
+    links = []
+    for lines.line_number, row in rows:
+        ends = [lines.parse_count(field, "a landmark") for field in row.split()]
+        if len(ends) < 2 or not all(1 <= end <= k for end in ends):
+            raise lines.error(f"found {short_repr(row)}", f"expected two or more landmarks from 1 to {k}")
+        links += [[a - 1, b - 1] for a, b in pairwise(ends)]
+    return np.array(links, dtype=np.intp) if links else None
 
 
 def _names(lines: Lines, sections: dict[str, _Section], titles: NumberedLines, n: int) -> list[str]:

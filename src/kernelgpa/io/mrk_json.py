@@ -20,9 +20,10 @@ from .landmark_file import (
     SLICER_FRAMES,
     LabelledCloud,
     LandmarkFile,
+    Missing,
     ReadOptions,
-    ignored_missing,
     labels_or_numbers,
+    mark_unseen,
     numbered_labels,
     to_lps,
 )
@@ -47,16 +48,20 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
     frames = [_frame(document, path) for path in paths]
     labels = [_labels(document, path) for path in paths]
     _, unlabelled = labels_or_numbers([label for one in labels for label in one])
+    points, by_code = zip(
+        *(_points(document, path, frame, options.missing) for path, frame in zip(paths, frames, strict=True)),
+        strict=True,
+    )
     clouds = tuple(
-        LabelledCloud(name, _points(document, path, frame), numbered_labels(len(one)) if unlabelled else one)
-        for name, path, frame, one in zip(names, paths, frames, labels, strict=True)
+        LabelledCloud(name, part, numbered_labels(len(one)) if unlabelled else one)
+        for name, part, one in zip(names, points, labels, strict=True)
     )
     if not unlabelled:
         for path, one in zip(paths, labels, strict=True):
             document.require_unique(one, [(*path, "controlPoints", i) for i in range(len(one))], "landmark")
     notes = (*_frame_notes(frames), *unlabelled, *_ignored(document))
-    notes += ignored_missing(clouds, options.missing, "positionStatus marks unseen points")
-    return LandmarkFile(clouds, labelled=not unlabelled, frame="LPS", unit=_unit(document, paths), notes=notes)
+    unit = _unit(document, paths)
+    return LandmarkFile(clouds, not unlabelled, frame="LPS", unit=unit, notes=notes, marked_by_code=sum(by_code))
 
 
 def _list(document: Document, path: Path, key: str) -> list[Any]:
@@ -122,10 +127,12 @@ def _labels(document: Document, path: Path) -> tuple[str, ...]:
     return tuple(_text(document, (*path, "controlPoints", i), "label") for i in range(count))
 
 
-def _points(document: Document, path: Path, frame: str) -> Array:  # (k, 3)
+def _points(document: Document, path: Path, frame: str, missing: Missing) -> tuple[Array, int]:  # (k, 3)
+    """Return the points in LPS, and how many have the code ``missing``, which is in the frame of the file."""
     count = len(_list(document, path, "controlPoints"))
     rows = [_point(document, (*path, "controlPoints", i)) for i in range(count)]
-    return to_lps(np.array(rows, dtype=float).reshape(count, 3), frame)[0]
+    points, by_code = mark_unseen(np.array(rows, dtype=float).reshape(count, 3), missing)
+    return to_lps(points, frame)[0], by_code
 
 
 def _point(document: Document, path: Path) -> list[float]:

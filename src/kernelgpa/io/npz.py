@@ -41,7 +41,7 @@ def parse(data: bytes, source: str, options: ReadOptions) -> LandmarkFile:
     labels = given or numbered_labels(m)
     weights = _weights(arrays["weights"], (n, m), source) if "weights" in arrays else [None] * n
     clouds = (LabelledCloud(*one) for one in zip(names, points, [labels] * n, weights, strict=True))
-    return LandmarkFile(tuple(clouds), labelled=given is not None)
+    return LandmarkFile(tuple(clouds), labelled=given is not None).marking(options.missing)
 
 
 def _numbers(array: npt.NDArray[np.generic], name: str, source: str) -> Array:

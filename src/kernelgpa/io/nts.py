@@ -25,7 +25,6 @@ from .landmark_file import (
     LandmarkFile,
     ReadOptions,
     is_partly_seen,
-    mark_unseen,
     numbered_labels,
     numbered_names,
     require_unique,
@@ -62,12 +61,10 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
         values, labels = values.reshape(1, header.rows, -1), rows
     else:
         names, (labels, notes) = rows, _landmark_labels(columns, header.dimension)
-    n, p, k = values.shape
-    missing = options.missing if header.missing_code is None else None
-    points, unseen = mark_unseen(values.reshape(-1, k), missing)
-    parts = zip(names or numbered_names(options.name, n), points.reshape(n, p, k), strict=True)
+    n, p, _ = values.shape
+    parts = zip(names or numbered_names(options.name, n), values, strict=True)
     clouds = tuple(LabelledCloud(name, part, labels or numbered_labels(p)) for name, part in parts)
-    return LandmarkFile(clouds, labelled=labels is not None, notes=(*notes, *unseen))
+    return LandmarkFile(clouds, labelled=labels is not None, notes=notes).marking(options.missing)
 
 
 def _is_comment(line: str) -> bool:

@@ -6,6 +6,8 @@ twelve numbers of [R t], row by row.  Clouds in two dimensions lie in the plane 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -13,8 +15,9 @@ from ..typing import Array
 from .text import format_numbers
 
 
-def tum(rotations: Array, translations: Array) -> str:  # (n, d, d), (n, d)
-    rows = [tum_row(i, *pose) for i, pose in enumerate(zip(rotations, translations, strict=True))]
+def tum(rotations: Array, translations: Array, times: Sequence[float] | None = None) -> str:  # (n, d, d), (n, d), (n,)
+    stamps = range(len(rotations)) if times is None else times
+    rows = [tum_row(*pose) for pose in zip(stamps, rotations, translations, strict=True)]
     return "# timestamp tx ty tz qx qy qz qw\n" + "".join(rows)
 
 

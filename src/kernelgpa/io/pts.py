@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .capabilities import Capabilities
-from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, ignored_missing, require_unique
+from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, require_unique
 from .text import Lines, format_numbers, is_one_word, short_repr
 
 HOLDS = Capabilities("IDAV points", several=False, names=False, planar=False)
@@ -30,7 +30,7 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
     points = np.array([point for _, point in rows])
     points[(points == UNSEEN).all(axis=1)] = np.nan
     clouds = (LabelledCloud(options.name, points, labels),)
-    return LandmarkFile(clouds, True, notes=ignored_missing(clouds, options.missing, "9999 marks unseen points"))
+    return LandmarkFile(clouds, True).marking(options.missing)
 
 
 def _require_version(lines: Lines) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import FormatError
 from ..typing import Array
 from .capabilities import Capabilities
-from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, ignored_missing, numbered_labels, require_unique
+from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, mark_unseen, numbered_labels, require_unique
 from .text import Lines, format_numbers, is_one_line, short_repr
 
 HOLDS = Capabilities("TPS", labels=False)
@@ -48,8 +48,10 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
         raise FormatError(source, 1, "the file is empty", "expected LM= or LM3=")
     clouds = tuple(_cloud(one, _scaled(one, source), i, options) for i, one in enumerate(blocks))
     require_unique(source, [one.name for one in clouds], [one.line for one in blocks], "specimen")
-    notes = _notes(blocks, options) + ignored_missing(clouds, options.missing, "NA marks unseen points")
-    return LandmarkFile(clouds, labelled=options.curves and any(one.curves for one in blocks), notes=notes)
+    notes = _notes(blocks, options)
+    labelled = options.curves and any(one.curves for one in blocks)
+    by_code = sum(_marked(one, options)[1] for one in blocks)
+    return LandmarkFile(clouds, labelled=labelled, notes=notes, marked_by_code=by_code)
 
 
 def _key(lines: Lines, expected: str) -> tuple[str, str]:
@@ -132,10 +134,16 @@ def _cloud(raw: _Block, scaled: _Block, index: int, options: ReadOptions) -> Lab
         points = np.vstack([points, *scaled.curves.values()])
         unscaled = np.vstack([unscaled, *raw.curves.values()])
         labels += tuple(f"{name}_{i + 1}" for name, one in raw.curves.items() for i in range(len(one)))
+    points = np.where(np.isnan(mark_unseen(unscaled, options.missing)[0]), np.nan, points)  # the code is not scaled
     if options.negative_is_missing:
         points = np.where(np.all(unscaled < 0, axis=1, keepdims=True), np.nan, points)
     stem = PureWindowsPath(raw.facts.get("IMAGE", "")).stem  # understands / and \
     return LabelledCloud(raw.facts.get("ID") or stem or f"{options.name}_{index + 1}", points, labels)
+
+
+def _marked(block: _Block, options: ReadOptions) -> tuple[Array, int]:
+    parts = (block.points, *(block.curves.values() if options.curves else ()))
+    return mark_unseen(np.vstack(parts), options.missing)
 
 
 def _notes(blocks: list[_Block], options: ReadOptions) -> tuple[str, ...]:

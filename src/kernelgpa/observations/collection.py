@@ -29,13 +29,14 @@ from .checks import (
 from .cloud import Cloud, cloud_of, frozen_cloud, mean_thinness
 from .identifiers import checked_names, in_order, index_of, listed, refuse_repeats
 from .stacked import StackedClouds
+from .tables import is_table, table_parts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observations:
     """n clouds of m landmarks in d dimensions.
 
-    Create them with :meth:`from_array` or :meth:`from_clouds`, which check the data.
+    Create them with :meth:`from_array`, :meth:`from_clouds` or :meth:`from_frame`, which check the data.
     """
 
     clouds: tuple[Cloud, ...]
@@ -102,6 +103,20 @@ class Observations:
                 f"{dimensions[0]}; give all clouds in the same dimension"
             )
         return cls(tuple(made), landmarks, dimensions[0])._checked()._with_comparable_weights()
+
+    @classmethod
+    def from_frame(cls, table: Any, weights: npt.ArrayLike | None = None) -> Observations:
+        """Observations from a pandas DataFrame (long or wide) or an xarray DataArray (cloud, landmark, axis).
+
+        A long table has the columns cloud, landmark, x, y and perhaps z and weight; a wide one has one row per cloud
+        and columns such as ``nose_x, nose_y``, ``1.X, 1.Y`` or ``X1, Y1``.  NaN means not seen.
+        """
+        if not is_table(table):
+            raise InvalidObservations(
+                f"found {type(table).__name__}; expected a DataFrame or a DataArray, or use from_array, from_clouds"
+            )
+        points, own_weights, clouds, landmarks = table_parts(table)
+        return cls.from_array(points, own_weights if weights is None else weights, clouds, landmarks)
 
     def _checked(self) -> Observations:
         for cloud in self.clouds:
@@ -256,6 +271,8 @@ def as_observations(points: Any, weights: Any = None) -> Observations:
     """Observations from any kind of data that ``fit`` accepts."""
     if isinstance(points, Observations):
         return points if weights is None else reweighted(points, weights)._with_comparable_weights()
+    if is_table(points):
+        return Observations.from_frame(points, weights)
     if _is_list_of_pairs(points):
         return Observations.from_clouds(points, weights)
     return Observations.from_array(points, weights)

@@ -7,11 +7,12 @@ said in ``trust.agreement``.
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial import KDTree
 
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
@@ -23,10 +24,13 @@ from ..version import __version__
 from .metadata import Metadata
 from .packing import PackedArray, base64_of, packed
 from .summary import Assessment
-from .tables import Column, cloud_columns, landmark_columns
-from .tuning import Pairs, TuningData, shown_settings, tuning_data
+from .tables import Column
+from .tuning import Pairs, TuningData, shown_settings, tuning_data, without_folders
+from .vocabulary import Vocabulary, vocabulary
 
 MARGIN = 0.25  # of the map's extent: warped points farther outside do not enlarge the axes
+MOST_LISTED_UNSEEN = 40  # pairs of a cloud and a landmark: the page lists these in a sentence
+MOST_LINKED, NEIGHBOURS = 200, 2  # landmarks of which each is joined to its neighbours
 PADDING = 0.04  # of the extent, on each side of the axes
 DESCRIPTIONS = {
     "RigidGPA": "rigid motions",
@@ -90,8 +94,45 @@ class PoseData:
 
 
 @dataclass(frozen=True)
+class PageColumn:
+    """A column of a table, with its numbers packed."""
+
+    name: str
+    kind: str
+    label: str
+    values: PackedArray | list[str]
+
+    @classmethod
+    def of(cls, column: Column) -> PageColumn:
+        values = column.values
+        return cls(column.name, column.kind, column.label, values if isinstance(values, list) else packed(values))
+
+
+@dataclass(frozen=True)
+class SurfaceData:
+    """A mesh in the map, whose vertices need not be landmarks."""
+
+    vertices: PackedArray  # (k, d)
+    faces: FaceData
+
+
+@dataclass(frozen=True)
+class LinkData:
+    """Lines between landmarks."""
+
+    pairs: list[tuple[int, int]]
+    guessed: bool  # whether they join nearest neighbours, because the data have none
+
+
+@dataclass(frozen=True)
 class PageData:
     title: str
+    kind: str  # "specimen", "frame" or "cloud"
+    words: Vocabulary
+    unseen: list[tuple[int, int]] | None  # (cloud, landmark); None: too many to list
+    links: LinkData | None
+    surface: SurfaceData | None
+    outlier_threshold: float  # of the Procrustes distance
     unit: str
     notes: list[str]
     dimension: int
@@ -114,8 +155,8 @@ class PageData:
     eigenvalues: EigenvalueData | None
     poses: PoseData
     tuning: TuningData | None
-    landmark_table: list[Column]
-    cloud_table: list[Column]
+    landmark_table: list[PageColumn]
+    cloud_table: list[PageColumn]
     settings: Pairs
     versions: Pairs
 
@@ -125,10 +166,17 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
     gpa, agreement = assessment.gpa, assessment.agreement
     observations = gpa.observations_
     drawn = _drawn_landmarks(len(observations.clouds), len(gpa.map_), observations.dimension, limits)
+    words = vocabulary(metadata.kind)
     return PageData(
         title=str(metadata.title),
+        kind=metadata.kind,
+        words=words,
+        unseen=_unseen(agreement.visible),
+        links=_links(metadata, gpa.map_),
+        surface=None if metadata.surface is None else _surface(*metadata.surface),
+        outlier_threshold=assessment.procrustes.threshold,
         unit="" if metadata.unit is None else str(metadata.unit),
-        notes=[str(note) for note in metadata.notes],
+        notes=[words.translate(str(note)) for note in metadata.notes],
         dimension=observations.dimension,
         clouds=[str(name) for name in observations.names],
         landmarks=[str(name) for name in observations.landmarks],
@@ -136,10 +184,10 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         observation_count=int(agreement.visible.sum()),
         mirrored=[str(name) for name in gpa.mirrored_],
         rejected=None if gpa.robust_ is None else int(np.sum(agreement.visible & ~agreement.inliers)),
-        certificate=_certificate(gpa),
-        choice="" if gpa.automatic_ is None else str(gpa.automatic_),
+        certificate=words.translate(_certificate(gpa)),
+        choice="" if gpa.automatic_ is None else words.translate(str(gpa.automatic_)),
         summary=_error_summary(agreement),
-        findings=assessment.findings,
+        findings=[_translated(one, words) for one in assessment.findings],
         map=packed(gpa.map_),
         axis_ranges=_axis_ranges(gpa.map_, agreement.warped[agreement.counted]),
         faces=None if metadata.faces is None else _faces(metadata.faces, gpa.map_),
@@ -149,11 +197,48 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         eigenvalues=_eigenvalues(gpa),
         poses=PoseData(packed(gpa.translations_), packed(gpa.rotations_)),
         tuning=None if metadata.tuning is None else tuning_data(metadata.tuning),
-        landmark_table=landmark_columns(agreement),
-        cloud_table=cloud_columns(gpa, agreement),
-        settings=shown_settings(metadata.settings),
+        landmark_table=[PageColumn.of(column) for column in assessment.landmark_columns],
+        cloud_table=[
+            PageColumn.of(one) for one in assessment.cloud_columns(metadata.attributes) if _is_shown(one, metadata)
+        ],
+        settings=shown_settings(without_folders(metadata.settings)),
         versions=_versions(),
     )
+
+
+def _is_shown(column: Column, metadata: Metadata) -> bool:
+    """Sizes and shape distances mean little where a moving sensor sees a part of the scene."""
+    of_shape = column.name in ("centroid_size", "procrustes_distance", "outlier")
+    return not of_shape or bool(metadata.attributes) or vocabulary(metadata.kind).shapes
+
+
+def _translated(finding: Finding, words: Vocabulary) -> Finding:
+    texts = (words.translate(text) for text in (finding.kind, finding.found, finding.action))
+    kind, found, action = texts
+    return replace(finding, kind=kind, found=found, action=action)
+
+
+def _unseen(visible: BoolArray) -> list[tuple[int, int]] | None:
+    pairs = np.argwhere(~visible)
+    return [(int(t), int(j)) for t, j in pairs] if len(pairs) <= MOST_LISTED_UNSEEN else None
+
+
+def _links(metadata: Metadata, positions: Array) -> LinkData | None:
+    """The links of the data, otherwise those of each landmark with its nearest neighbours; none if faces are known."""
+    known = finite_rows(positions)
+    if metadata.links is not None:
+        pairs = metadata.links[known[metadata.links].all(axis=1)]
+        return LinkData([(int(a), int(b)) for a, b in pairs], guessed=False)
+    if metadata.faces is not None or metadata.surface is not None or not 3 <= known.sum() <= MOST_LINKED:
+        return None
+    indices = np.flatnonzero(known)
+    _, nearest = KDTree(positions[known]).query(positions[known], k=1 + NEIGHBOURS)
+    found = {tuple(sorted((int(indices[i]), int(indices[j])))) for i, row in enumerate(nearest) for j in row if i != j}
+    return LinkData([(a, b) for a, b in sorted(found)], guessed=True)
+
+
+def _surface(vertices: Array, faces: IndexArray) -> SurfaceData:
+    return SurfaceData(packed(vertices), _faces(faces, vertices))
 
 
 def _method(gpa: GPA) -> MethodData:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..trust.selection import Tuning
-from ..typing import IndexArray
+from ..typing import Array, IndexArray
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,18 @@ class Metadata:
         Unit and coordinate frame of all points, such as "mm" and "LPS".
     matched_by : str or None
         The rule by which landmarks of different files were matched.
+    times : sequence of float, or None
+        Time of each cloud in seconds, for ``poses.tum``.
+    kind : str
+        What a cloud is to the reader, "specimen", "frame" or "cloud"; the words of messages and the page follow it.
+    attributes : mapping
+        Columns with one text per cloud, such as species or sex, for tables and colours.
+    procrustes : str
+        The convention of ``aligned.csv``: "registered", "partial" or "full" (``trust.procrustes``).
+    links : ndarray of shape (e, 2), or None
+        Lines between landmarks.
+    surface : pair of ndarrays of shapes (k, 3) and (f, 3), or None
+        A mesh in the map whose vertices need not be landmarks, drawn instead of ``faces``.
     notes : sequence of str
         Anything that a reader of the result should know, one paragraph each.
     faces : ndarray of shape (f, 3), or None
@@ -36,6 +48,12 @@ class Metadata:
     unit: str | None = None
     frame: str | None = None
     matched_by: str | None = None
+    times: Sequence[float] | None = None
+    kind: str = "cloud"
+    attributes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    procrustes: str = "registered"
+    links: IndexArray | None = None
+    surface: tuple[Array, IndexArray] | None = None
     notes: Sequence[str] = ()
     faces: IndexArray | None = None
     tuning: Tuning | None = None
@@ -43,7 +61,10 @@ class Metadata:
 
     def stored(self) -> dict[str, Any]:
         """The part that a model file holds."""
-        return {"unit": self.unit, "frame": self.frame, "title": self.title, "notes": list(self.notes)}
+        return {
+            **{"unit": self.unit, "frame": self.frame, "title": self.title, "notes": list(self.notes)},
+            **{"kind": self.kind, "attributes": {name: list(texts) for name, texts in self.attributes.items()}},
+        }
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> Metadata:
@@ -52,4 +73,6 @@ class Metadata:
             unit=stored.get("unit"),
             frame=stored.get("frame"),
             notes=tuple(stored.get("notes", ())),
+            kind=stored.get("kind") or cls.kind,
+            attributes={name: tuple(texts) for name, texts in stored.get("attributes", {}).items()},
         )

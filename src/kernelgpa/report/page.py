@@ -25,7 +25,7 @@ from .data import PageLimits, page_data
 from .metadata import Metadata
 from .summary import Assessment
 
-SCRIPTS = ("data", "text", "plots", "map", "charts", "tuning", "tables", "page")  # in the order they run
+SCRIPTS = ("data", "text", "plots", "map", "charts", "tuning", "tables", "specimens", "page")  # in the order they run
 # characters that an HTML parser could take for markup, or an old JavaScript parser for the end of a line
 ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 

@@ -2,6 +2,7 @@
 
     map.csv, map.ply   the map (with faces if they are known)
     poses.tum, .kitti  the pose of every cloud, from its sensor to the map
+    aligned.csv, clouds.csv, landmarks.csv, findings.csv, tuning.csv  tables (``csv_tables``)
     model.npz          the fitted estimator; ``load(folder)`` returns it
     settings.toml      all settings; ``kernelgpa register --config`` runs them again
     summary.json       statistics and diagnosis, for programs
@@ -29,14 +30,28 @@ from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
 from ..io.model_file import METHODS, from_bytes, is_model, to_bytes
 from ..io.poses import kitti, tum
 from ..observations.arrays import finite_rows
+from .csv_tables import (
+    ALIGNED,
+    CLOUDS,
+    CSV_FILES,
+    FINDINGS,
+    LANDMARKS,
+    TUNING,
+    aligned_table,
+    column_table,
+    findings_table,
+    tuning_table,
+)
 from .metadata import Metadata
 from .page import render
 from .summary import Assessment, Summary, settings_for_file, summarise
+from .tables import Column
 
 MODEL, PICTURE = "model.npz", "clouds.png"
 RESULT_FILES = {
     *("map.csv", "map.ply", "poses.tum", "poses.kitti", MODEL),
     *("settings.toml", "summary.json", "report.html", PICTURE),
+    *CSV_FILES,
 }
 
 
@@ -137,16 +152,34 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
     landmarks = _map_file(gpa, metadata)
     files = {
         "map.csv": FORMATS[".csv"].render(landmarks),
-        "poses.tum": tum(gpa.rotations_, gpa.translations_).encode(),
+        "poses.tum": tum(gpa.rotations_, gpa.translations_, metadata.times).encode(),
         "poses.kitti": kitti(gpa.rotations_, gpa.translations_).encode(),
         MODEL: to_bytes(gpa, metadata.stored()),
         "settings.toml": tomli_w.dumps(settings).encode(),
         "summary.json": (summary.to_json() + "\n").encode(),
         "report.html": render(assessment, shown).encode(),
     }
+    # names may hold characters that no file can: half of a surrogate pair is written as \\ud800
+    files |= {name: text.encode(errors="backslashreplace") for name, text in _tables(assessment, metadata).items()}
     if gpa.observations_.dimension == 3:
         files["map.ply"] = FORMATS[".ply"].render(_mesh_file(landmarks, metadata))
     return files
+
+
+def _tables(assessment: Assessment, metadata: Metadata) -> dict[str, str]:
+    """Every table of the page, and the superimposed clouds."""
+    gpa = assessment.gpa
+    observations = gpa.observations_
+    columns = assessment.cloud_columns(metadata.attributes)
+    if metadata.times is not None:
+        columns = [Column("time", "number", "time", np.asarray(metadata.times, dtype=np.float64)), *columns]
+    tables = {
+        ALIGNED: aligned_table(gpa, metadata.procrustes),
+        CLOUDS: column_table("cloud", observations.names, columns),
+        LANDMARKS: column_table("landmark", observations.landmarks, assessment.landmark_columns),
+        FINDINGS: findings_table(assessment.findings),
+    }
+    return tables if metadata.tuning is None else {**tables, TUNING: tuning_table(metadata.tuning)}
 
 
 def _map_file(gpa: GPA, metadata: Metadata) -> LandmarkFile:

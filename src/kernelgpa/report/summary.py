@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from ..errors import InvalidSetting
 from ..estimators.base import GPA
 from ..trust.agreement import Agreement, distribution
 from ..trust.diagnosis import Finding
+from ..trust.procrustes import ProcrustesStatistics, procrustes_statistics
 from ..typing import Array, Name
 from ..version import __version__
 from .metadata import Metadata
-from .tables import known_medians
+from .tables import Column, cloud_columns, known_medians, landmark_columns
 
 NO_LOSS = "none"  # the word for no robust loss in settings files and on the command line
 Scalar = bool | int | float | str | None  # what both JSON and TOML can hold, except that TOML has no null
@@ -38,6 +40,17 @@ class Assessment:
                 f"found {type(gpa).__name__}; expected a fitted registration, such as KernelGPA().fit(points)"
             )
         return cls(gpa, Agreement(gpa), gpa.diagnose())
+
+    @cached_property
+    def procrustes(self) -> ProcrustesStatistics:
+        return procrustes_statistics(self.gpa)
+
+    @cached_property
+    def landmark_columns(self) -> list[Column]:
+        return landmark_columns(self.agreement)
+
+    def cloud_columns(self, attributes: Mapping[str, Sequence[str]]) -> list[Column]:
+        return cloud_columns(self.gpa, self.agreement, attributes, self.procrustes)
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,7 @@ class Summary:
     optimality_gap: float | None  # bound on what other rotations may explain in addition, as a share; None: unknown
     left_out: list[str]  # clouds that fit only as mirror images
     findings: list[Finding]
+    kind: str = "cloud"  # what a cloud is: "specimen", "frame" or "cloud"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False)
@@ -118,6 +132,7 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         optimality_gap=None if gpa.certificate_ is None else _finite(gpa.certificate_.gap),
         left_out=[str(name) for name in gpa.mirrored_],
         findings=assessment.findings,
+        kind=metadata.kind,
     )
 
 

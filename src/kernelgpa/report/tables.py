@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy.typing as npt
 
 from ..estimators.base import GPA
 from ..trust.agreement import Agreement, Disagreement
+from ..trust.procrustes import ProcrustesStatistics
 from ..typing import Array
-from .packing import PackedArray, packed
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,9 @@ class Column:
     """One column: its name for the scripts of the page, how its values are shown, its header."""
 
     name: str
-    kind: str  # "count", "length", "number", "percentage" or "membership"
+    kind: str  # "count", "length", "number", "percentage", "membership", "flag" or "text"
     label: str
-    values: PackedArray
+    values: Array | list[str]
 
 
 def landmark_columns(agreement: Agreement) -> list[Column]:
@@ -28,16 +29,28 @@ def landmark_columns(agreement: Agreement) -> list[Column]:
     return [seen, *_error_columns(agreement, agreement.per_landmark, axis=0)]
 
 
-def cloud_columns(gpa: GPA, agreement: Agreement) -> list[Column]:
+def cloud_columns(
+    gpa: GPA, agreement: Agreement, attributes: Mapping[str, Sequence[str]], statistics: ProcrustesStatistics
+) -> list[Column]:
     seen = _column("landmarks", "count", "landmarks seen", agreement.visible.sum(axis=1))
-    columns = [seen, *_error_columns(agreement, agreement.per_cloud, axis=1)]
+    columns = [
+        seen,
+        _column("centroid_size", "length", "centroid size", statistics.centroid_sizes),
+        _column("procrustes_distance", "number", "Procrustes distance", statistics.distances),
+        _column("outlier", "flag", "outlier", statistics.is_outlier),
+        *_error_columns(agreement, agreement.per_cloud, axis=1),
+    ]
     if gpa._sizes_differ:
         columns.append(_column("size_factor", "number", "size factor", gpa.size_factors_))
     if gpa.mirrored_:
         takes_part = np.ones(len(agreement.visible))
         takes_part[gpa.registration_.problem.mirrored] = 0.0
         columns.append(_column("takes_part", "membership", "in the map", takes_part))
-    return columns
+    names = {column.name for column in columns}
+    return columns + [
+        Column(name if name not in names else f"{name}_given", "text", name, list(texts))
+        for name, texts in attributes.items()
+    ]
 
 
 def _error_columns(agreement: Agreement, errors: Disagreement, axis: int) -> list[Column]:
@@ -66,4 +79,4 @@ def known_medians(values: Array, axis: int) -> Array:  # (n, m) -> (m,) or (n,)
 
 
 def _column(name: str, kind: str, label: str, values: npt.ArrayLike) -> Column:
-    return Column(name, kind, label, packed(values))
+    return Column(name, kind, label, np.asarray(values, dtype=np.float64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from ..trust.agreement import json_number
 from ..trust.grid import is_number
 from ..trust.selection import Trial, Tuning
+
+MOST_FILES = 4  # that are named in the settings
 
 Pairs = list[tuple[str, str]]  # names and values as they are shown
 
@@ -75,6 +78,23 @@ def _varied(trials: list[Trial]) -> TuningAxes | None:
 
 def _is_finite_number(value: Any) -> bool:
     return is_number(value) and bool(np.isfinite(float(value)))
+
+
+def without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with the names of files only: a reader elsewhere has no use for the folders of this computer."""
+    section = settings.get("input")
+    if not isinstance(section, Mapping):
+        return dict(settings)
+    shown = dict(section)
+    for name in ("metadata", "links"):
+        if name in shown:
+            shown[name] = PurePath(str(shown[name])).name
+    files = shown.get("files")
+    if isinstance(files, list | tuple):
+        names = [PurePath(str(one)).name for one in files]
+        rest = [f"and {len(names) - MOST_FILES} more"] if len(names) > MOST_FILES else []
+        shown["files"] = [*names[:MOST_FILES], *rest]
+    return {**settings, "input": shown}
 
 
 def shown_settings(settings: Mapping[str, Any]) -> Pairs:

@@ -27,6 +27,11 @@ def require_integer(name: str, value: int, least: int = 0) -> None:
         raise InvalidSetting(f"{name} is {value!r}; expected a whole number, {least} or more")
 
 
+def require_bump_width(value: float) -> None:
+    if not (isinstance(value, Real) and 0.05 <= value <= 1):
+        raise InvalidSetting(f"bump_width is {value!r}; expected a share of the body's length, from 0.05 to 1")
+
+
 def require_observation_settings(hidden: float, noise: float, seed: int) -> None:
     require_share("hidden", hidden)
     require_amount("noise", noise)

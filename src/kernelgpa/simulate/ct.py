@@ -26,9 +26,9 @@ import numpy as np
 from ..errors import InvalidSetting
 from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray, IndexArray
-from .checks import require_amount, require_counts, require_integer, require_share
+from .checks import require_amount, require_bump_width, require_counts, require_integer, require_share
 from .closed_surfaces import even_sphere, sphere_faces
-from .displacements import smooth_field, smoothstep
+from .displacements import BUMP_WIDTH, smooth_field, smoothstep
 from .mismatches import exchanged
 from .poses import random_poses
 from .simulation import Simulation, observe, to_sensor_frames
@@ -80,6 +80,8 @@ def ct(
     noise: float = 0.0,
     seed: int = 0,
     vertices: int = 6000,
+    wrong_within: float | None = None,
+    bump_width: float = BUMP_WIDTH,
 ) -> Scans:
     """Simulate landmarks inside the lungs of different people, each seen in some of the scans.
 
@@ -102,6 +104,10 @@ def ct(
         The same seed gives the same scene.
     vertices : int
         Number of vertices, a third of them on the surface and the others inside.
+    wrong_within : float, optional
+        The largest distance in mm of a wrong match; by default they may lie anywhere in the lungs.
+    bump_width : float
+        Standard deviation of the bumps of the further deformation, as a share of the body's length, from 0.05 to 1.
 
     Returns
     -------
@@ -118,6 +124,7 @@ def ct(
     require_amount("differ", differ, unit="", most=2)
     require_amount("bend", bend)
     require_amount("noise", noise)
+    require_bump_width(bump_width)
     require_share("wrong", wrong)
     require_integer("seed", seed)
     require_integer("vertices", vertices, least=100)
@@ -130,13 +137,13 @@ def ct(
     surface, faces = lungs_mesh(on_surface)
     template = np.concatenate([surface, _inside(vertices - on_surface, rng)])
     chosen = on_surface + farthest_points(template[on_surface:], landmarks)
-    people = np.stack([_person(template, differ, bend, rng) for _ in range(clouds)])
+    people = np.stack([_person(template, differ, bend, bump_width, rng) for _ in range(clouds)])
     rotations, translations = random_poses(clouds, MAX_ROTATION, MAX_SHIFT, rng)
     scans = to_sensor_frames(people, rotations, translations)
     views = rng.permutation(np.repeat(list(seen_in), list(seen_in.values())))
     points = observe(scans[:, chosen], noise, 0.0, rng)
     points[~_visibility(views, clouds, rng)] = np.nan
-    points, mismatches = exchanged(points, wrong, int(rng.integers(2**31)))
+    points, mismatches = exchanged(points, wrong, int(rng.integers(2**31)), wrong_within)
     truth = (template[chosen], chosen, template, faces, scans, rotations, translations)
     return Scans(points, *truth, views.astype(np.intp), mismatches)
 
@@ -198,7 +205,7 @@ def _bent(upright: Array, side: int) -> Array:  # (v, 3) -> (v, 3)
     return np.column_stack([side * (LUNG_AXIS + x), y, z])
 
 
-def _person(template: Array, differ: float, bend: float, rng: np.random.Generator) -> Array:
+def _person(template: Array, differ: float, bend: float, bump_width: float, rng: np.random.Generator) -> Array:
     """Return the template deformed as one person differs from it."""
     sizes = 1 + differ * SIZE_SD * np.clip(rng.standard_normal(3), -2, 2)
     sideways, forwards = differ * SHEAR_SD * rng.standard_normal(2)
@@ -207,7 +214,7 @@ def _person(template: Array, differ: float, bend: float, rng: np.random.Generato
     below = (height.max() - height) / np.ptp(height)
     body = template * sizes + height[:, None] * np.array([sideways, 0, forwards])
     body[:, 1] -= breath * below**2
-    return body + smooth_field(template, bend, rng)
+    return body + smooth_field(template, bend, rng, width=bump_width)
 
 
 # -- visibility --

@@ -31,9 +31,9 @@ import numpy as np
 from ..errors import InvalidSetting
 from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray, IndexArray
-from .checks import require_counts, require_integer, require_observation_settings
+from .checks import require_amount, require_counts, require_integer, require_observation_settings
 from .closed_surfaces import concentrated, even_sphere, sphere_faces
-from .displacements import smoothstep
+from .displacements import random_stretch, smooth_field, smoothstep
 from .poses import random_poses
 from .simulation import Simulation, observe, to_sensor_frames
 
@@ -63,6 +63,7 @@ MOUTH = (0.0, -69.0, 84.0)  # mm
 HINGE = (-10.0, -10.0)  # mm, y and z of the axis about which the jaw rotates
 OPENING = 0.1  # radians, rotation of the jaw
 MAX_ROTATION, MAX_SHIFT = 30.0, 150.0  # degrees and mm, between a sensor and the world
+BEND_BUMPS, BEND_WIDTH = 20, 0.12  # of the smooth displacement; the width is a share of the head's length
 STRENGTH_RANGE = 0.1  # largest relative deviation of the strength of an expression
 
 
@@ -101,6 +102,9 @@ def face(
     noise: float = 0.0,
     seed: int = 0,
     vertices: int = 5118,
+    strength: float | Sequence[float] = 1.0,
+    bend: float | Sequence[float] = 0.0,
+    stretch: float | Sequence[float] = 0.0,
 ) -> Faces:
     """Simulate a face that makes one expression per cloud.
 
@@ -120,6 +124,13 @@ def face(
         The same seed gives the same scene.
     vertices : int
         Number of vertices of the head.
+    strength : float or one per cloud
+        Strength of the expressions, from 0 to 3.
+    bend : float or one per cloud
+        Root mean square size in mm of a further smooth displacement of the whole head: reconstructions of a head from
+        different pictures differ also outside of the expression.
+    stretch : float or one per cloud
+        Standard deviation of a random symmetric stretch of the head, as a share of its length, from 0 to 0.2.
 
     Returns
     -------
@@ -134,6 +145,9 @@ def face(
     ((2, 60, 3), ('smile', 'mouth open'))
     """
     names = _as_names(expressions)
+    strengths = _per_cloud("strength", strength, len(names), unit="", most=3)
+    bends = _per_cloud("bend", bend, len(names))
+    stretches = _per_cloud("stretch", stretch, len(names), unit="", most=0.2)
     require_observation_settings(hidden, noise, seed)
     require_integer("vertices", vertices, least=200)
     template, faces = head_mesh(vertices)
@@ -142,10 +156,13 @@ def face(
     rng = np.random.default_rng(seed)
     first = int(np.argmax(template[front, 2]))  # the tip of the nose
     chosen = front[farthest_points(template[front], landmarks, first)]
-    strengths = rng.uniform(1 - STRENGTH_RANGE, 1 + STRENGTH_RANGE, len(names))
-    bodies = [template + s * EXPRESSIONS[name](template) for name, s in zip(names, strengths, strict=True)]
+    variation = rng.uniform(1 - STRENGTH_RANGE, 1 + STRENGTH_RANGE, len(names))
+    bodies = [
+        template + s * v * EXPRESSIONS[name](template) for name, s, v in zip(names, strengths, variation, strict=True)
+    ]
     rotations, translations = random_poses(len(names), MAX_ROTATION, MAX_SHIFT, rng)
-    surfaces = to_sensor_frames(np.stack(bodies), rotations, translations)
+    heads = np.stack([_reconstructed(*each, rng) for each in zip(bodies, bends, stretches, strict=True)])
+    surfaces = to_sensor_frames(heads, rotations, translations)
     points = observe(surfaces[:, chosen], noise, hidden, rng)
     return Faces(points, template[chosen], chosen, template, faces, surfaces, rotations, translations, names)
 
@@ -156,6 +173,25 @@ def _as_names(expressions: Sequence[str]) -> tuple[str, ...]:
     if unknown:
         raise InvalidSetting(f"expression {unknown[0]!r} is unknown; expected some of {', '.join(EXPRESSIONS)}")
     return names
+
+
+def _per_cloud(
+    name: str, values: float | Sequence[float], clouds: int, unit: str = "mm", most: float = np.inf
+) -> list[float]:
+    """Return one value per cloud."""
+    listed = list(values) if isinstance(values, Sequence) else [values] * clouds
+    if len(listed) != clouds:
+        raise InvalidSetting(f"{name} has {len(listed)} values; expected one, or one for each of {clouds} clouds")
+    for value in listed:
+        require_amount(name, value, unit, most)
+    return [float(value) for value in listed]
+
+
+def _reconstructed(head: Array, bend: float, stretch: float, rng: np.random.Generator) -> Array:  # (v, 3) -> (v, 3)
+    """Return the head as reconstructed from one picture: displaced smoothly and stretched."""
+    if bend:
+        head = head + smooth_field(head, bend, rng, bumps=BEND_BUMPS, width=BEND_WIDTH)
+    return head @ random_stretch(stretch, rng)
 
 
 # -- the head --

@@ -1,13 +1,13 @@
 """A liver-like organ that bends while a sensor circles it.
 
 The template is a closed surface of about 200 mm made from formulas, or any other that is given.  For each cloud it is
-deformed, by a smooth random field or as rigidly as possible with a few vertices pulled, observed from another position
-on a circle, partly hidden, and measured with noise.
+deformed, by a smooth random field or as rigidly as possible with a few vertices or regions pulled, stretched along
+random directions, observed from another position on a circle, partly hidden, and measured with noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +15,23 @@ import numpy.typing as npt
 from ..errors import InvalidSetting
 from ..observations.sampling import farthest_points
 from ..typing import Array, IndexArray
-from .checks import LARGEST_LENGTH, require_amount, require_counts, require_integer, require_observation_settings
+from .checks import (
+    LARGEST_LENGTH,
+    require_amount,
+    require_bump_width,
+    require_counts,
+    require_integer,
+    require_observation_settings,
+)
 from .closed_surfaces import even_sphere, require_closed, sphere_faces
-from .displacements import body_length, smooth_field
+from .displacements import BUMP_WIDTH, body_length, random_stretch, smooth_field
 from .poses import circular_poses
 from .simulation import Simulation, align_to_template, observe, to_sensor_frames
 
 LIVER_LENGTH = 200.0  # mm
 CIRCLE_RADIUS = 1.5  # of the sensor's path, in body lengths
-HANDLES = 6  # vertices that are pulled
+HANDLES = 6  # vertices or regions that are pulled
+SEPARATION = 3.0  # least distance between the centres of two regions, in radii
 ARAP_ITERATIONS = 20
 
 
@@ -53,6 +61,9 @@ def liver(
     vertices: int = 2002,
     deformation: str = "smooth",
     mesh: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    handle_radius: float = 0.0,
+    stretch: float = 0.0,
+    bump_width: float = BUMP_WIDTH,
 ) -> Simulation:
     """Simulate a liver that deforms while the sensor moves on a circle around it.
 
@@ -61,7 +72,7 @@ def liver(
     clouds, landmarks : int
         The numbers n of clouds and m of landmarks, which are spread over the surface.
     bend : float
-        Size of the deformation in mm: the root mean square displacement ("smooth"), or how far each of six vertices
+        Size of the deformation in mm: the root mean square displacement ("smooth"), or how far each of six handles
         is pulled ("arap").
     hidden : float
         Share of the observations that are missing, 0 <= hidden < 1.
@@ -75,6 +86,13 @@ def liver(
         A few wide bumps; or as rigid as possible, which needs libigl (the extra ``simulate``).
     mesh : pair of arrays of shapes (v, 3) and (f, 3), optional
         Vertices in mm and faces of another closed surface instead of ``liver_mesh(vertices)``.
+    handle_radius : float
+        Radius in mm of the regions that "arap" pulls.  With 0 each handle is a single vertex, around which the surface
+        is drawn out into a spike.
+    stretch : float
+        Standard deviation of a random symmetric stretch of each cloud's body, as a share of its length, from 0 to 0.2.
+    bump_width : float
+        Standard deviation of the bumps of "smooth", as a share of the body's length, from 0.05 to 1.
 
     Returns
     -------
@@ -92,13 +110,20 @@ def liver(
         raise InvalidSetting(f"deformation is {deformation!r}; expected one of {', '.join(DEFORMATIONS)}")
     require_observation_settings(hidden, noise, seed)
     require_amount("bend", bend)
+    require_amount("handle_radius", handle_radius)
+    require_amount("stretch", stretch, unit="", most=0.2)
+    require_bump_width(bump_width)
     given = None if mesh is None else _as_mesh(mesh)
     require_integer("vertices", vertices)
     require_counts(clouds, landmarks, vertices if given is None else len(given[0]))
     template, faces = liver_mesh(vertices) if given is None else given
     rng = np.random.default_rng(seed)
     chosen = farthest_points(template, landmarks)
-    bodies = np.stack([DEFORMATIONS[deformation](template, faces, bend, rng) for _ in range(clouds)])
+    bend_body = {
+        "smooth": partial(_bend_smoothly, width=bump_width),
+        "arap": partial(_bend_as_rigidly_as_possible, radius=handle_radius),
+    }[deformation]
+    bodies = np.stack([bend_body(template, faces, bend, rng) @ random_stretch(stretch, rng) for _ in range(clouds)])
     rotations, positions = circular_poses(clouds, radius=CIRCLE_RADIUS * body_length(template))
     translations = positions + (0.0 if given is None else template.mean(axis=0))
     surfaces = to_sensor_frames(align_to_template(bodies, template), rotations, translations)
@@ -122,32 +147,53 @@ def _as_mesh(mesh: tuple[npt.ArrayLike, npt.ArrayLike]) -> tuple[Array, IndexArr
     return points, corners.astype(np.intp)
 
 
-def _bend_smoothly(points: Array, faces: IndexArray, size: float, rng: np.random.Generator) -> Array:
+def _bend_smoothly(points: Array, faces: IndexArray, size: float, rng: np.random.Generator, width: float) -> Array:
     """Return the surface after a smooth displacement of the given root mean square size."""
-    return points + smooth_field(points, size, rng)
+    return points + smooth_field(points, size, rng, width=width)
 
 
-def _bend_as_rigidly_as_possible(points: Array, faces: IndexArray, pull: float, rng: np.random.Generator) -> Array:
-    """Return the surface with six of its vertices pulled, each by the same length in a random direction."""
+def _bend_as_rigidly_as_possible(
+    points: Array, faces: IndexArray, pull: float, rng: np.random.Generator, radius: float
+) -> Array:
+    """Return the surface with six of its vertices or regions pulled, each by the same length in a random direction."""
     try:
         import igl
     except ImportError:
         raise InvalidSetting("deformation='arap' needs libigl; install kernelgpa[simulate]") from None
     if len(points) <= HANDLES:
         raise InvalidSetting(f"the mesh has {len(points)} vertices; deformation='arap' needs more than {HANDLES}")
-    handles = rng.choice(len(points), HANDLES, replace=False)
+    regions = _handles(points, radius, rng)
     pulls = rng.standard_normal((HANDLES, 3))
     pulls *= pull / np.linalg.norm(pulls, axis=1, keepdims=True)
+    handles = np.concatenate(regions)
+    targets = points[handles] + np.repeat(pulls, [len(region) for region in regions], axis=0)
     data = igl.ARAPData()
     data.max_iter = ARAP_ITERATIONS
     try:
         igl.arap_precomputation(points, faces.astype(np.int64), 3, handles.astype(np.int32), data)
     except RuntimeError as error:
         raise InvalidSetting(f"libigl cannot deform this mesh ({error}); expected one connected piece") from None
-    return np.asarray(igl.arap_solve(points[handles] + pulls, data, points.copy()), dtype=np.float64)
+    return np.asarray(igl.arap_solve(targets, data, points.copy()), dtype=np.float64)
 
 
-DEFORMATIONS: dict[str, Callable[[Array, IndexArray, float, np.random.Generator], Array]] = {
-    "smooth": _bend_smoothly,
-    "arap": _bend_as_rigidly_as_possible,
-}
+def _handles(points: Array, radius: float, rng: np.random.Generator) -> list[IndexArray]:
+    """Return the vertices of six handles: single vertices, or all vertices within the radius of a random one.
+
+    The regions do not touch: their centres lie more than three radii apart.
+    """
+    if radius == 0:
+        return list(rng.choice(len(points), (HANDLES, 1), replace=False))
+    regions: list[IndexArray] = []
+    free = np.ones(len(points), dtype=bool)
+    while len(regions) < HANDLES:
+        if not free.any():
+            raise InvalidSetting(
+                f"handle_radius is {radius:g} mm, which leaves no room for {HANDLES} separate regions; use less"
+            )
+        distances = np.linalg.norm(points - points[rng.choice(np.flatnonzero(free))], axis=1)
+        regions.append(np.flatnonzero(distances <= radius))
+        free &= distances > SEPARATION * radius
+    return regions
+
+
+DEFORMATIONS = ("smooth", "arap")

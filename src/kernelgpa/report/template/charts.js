@@ -47,11 +47,11 @@ function trajectoryFigure(theme, camera) {
       marker: { size: is3D ? 1.8 : 5, color: theme.mesh, line: { width: 0 } } },
     ...AXES.map((_, i) => sensorAxisTrace(i, length)),
     { type: POINT_TRACE, mode: "lines+markers", ...coordinates(sensorPositions, range(n)), hoverinfo: "text",
-      hovertext: range(n).map((t) => `${plotlyText(data.clouds[t])}<br>cloud ${t + 1} of ${n}`),
+      hovertext: range(n).map((t) => `${plotlyText(data.clouds[t])}<br>${words.cloud} ${t + 1} of ${n}`),
       line: { color: theme.soft, width: is3D ? 2 : 1 },
       marker: { size: !is3D ? 8 : theme.narrow ? 3 : 4, color: range(n).map((t) => t + 1), colorscale: theme.scale,
         cmin: 1, cmax: Math.max(2, n), line: { width: 0 },
-        colorbar: colourBar(theme, "number of the cloud",
+        colorbar: colourBar(theme, `number of the ${words.cloud}`,
           { tickformat: "d", tick0: 1, dtick: Math.max(1, Math.ceil(n / 8)) }) } },
   ];
   const layout = { ...spatialMargins(theme), ...spatialAxes(theme, null, camera, 1.2) };
@@ -60,9 +60,9 @@ function trajectoryFigure(theme, camera) {
 
 function addTrajectory() {
   const colours = is3D ? "x orange, y green, z blue" : "x orange, y green";
-  byId("trajectoryCaption").textContent = "The origin of each cloud\u2019s own coordinates, mapped by the pose of " +
-    `the cloud, with the directions of its axes (${colours}); small dots are the landmarks of the map. The path is ` +
-    "that of the sensor only if each cloud was recorded in the sensor\u2019s frame." +
+  byId("trajectoryCaption").textContent = inWords("The origin of each cloud\u2019s own coordinates, mapped by the " +
+    `pose of the cloud, with the directions of its axes (${colours}); small dots are the landmarks of the map. The ` +
+    "path is that of the sensor only if each cloud was recorded in the sensor\u2019s frame.") +
     (data.unit ? ` Lengths are in ${data.unit}.` : "");
   addPlot("trajectoryPlot", trajectoryFigure, "Sensor positions of the clouds");
 }
@@ -87,15 +87,29 @@ function visibilityFigure(theme, shares) {
     traces: [{ type: "heatmap", z: shares, zmin: 0, zmax: 1, colorscale: theme.seen, showscale: false,
       hoverinfo: "none" }],
     layout: plotLayout(theme, {
-      xaxis: axis2D(theme, "landmark", { showgrid: false, tickvals: landmarks, tickangle: 0,
+      xaxis: axis2D(theme, words.landmark, { showgrid: false, tickvals: landmarks, tickangle: 0,
         ticktext: landmarks.map((c) => plotlyText(data.landmarks[columns[c]], 12)) }),
-      yaxis: axis2D(theme, "cloud", { showgrid: false, autorange: "reversed", tickvals: clouds,
+      yaxis: axis2D(theme, words.cloud, { showgrid: false, autorange: "reversed", tickvals: clouds,
         ticktext: clouds.map((r) => plotlyText(data.clouds[rows[r]], 16)) }),
     }),
   };
 }
 
+/** A sentence instead of a picture if nearly all was seen. */
+function listUnseen() {
+  const missing = data.unseen.flatMap(([t, j], i) => [i ? "; " : "", nameElement(truncated(data.landmarks[j], 40)),
+    " in ", nameElement(truncated(data.clouds[t], 40))]);
+  const all = inWords("Every cloud shows every landmark.");
+  const some = inWords(`Every cloud shows every landmark except ${countOf(data.unseen.length, "observation")}: `);
+  byId("visibilityPlot").hidden = byId("visibilityReadout").hidden = true;
+  byId("visibilityCaption").replaceChildren(data.unseen.length ? some : all, ...missing, data.unseen.length ? "." : "");
+}
+
 function addVisibility() {
+  if (data.unseen) {
+    listUnseen();
+    return;
+  }
   const { rows, columns } = data.visibility;
   const bytes = new Uint8Array(decodedBytes(data.visibility.data));
   const row = (r) => Array.from(bytes.subarray(r * columns.length, (r + 1) * columns.length), (share) => share / 255);
@@ -105,13 +119,14 @@ function addVisibility() {
     const [r, c] = point.pointIndex || point.pointNumber;
     const share = shares[r][c];
     const found = hasBlocks ? `${formatPercent(share)} of the observations exist` : share ? "seen" : "not seen";
-    byId("visibilityReadout").replaceChildren(...blockNames(rows, data.clouds, r, "Cloud"), ", ",
-      ...blockNames(columns, data.landmarks, c, "landmark"), `: ${found}`);
+    byId("visibilityReadout").replaceChildren(...blockNames(rows, data.clouds, r, capitalised(words.cloud)), ", ",
+      ...blockNames(columns, data.landmarks, c, words.landmark), `: ${found}`);
   };
   addPlot("visibilityPlot", (theme) => visibilityFigure(theme, shares), "Which cloud saw which landmark", describeCell);
   byId("visibilityPlot").style.height = `${Math.round(Math.min(30, Math.max(12, 6 + 0.9 * rows.length)))}rem`;
-  byId("visibilityCaption").textContent = "One row per cloud, one column per landmark; blue where the cloud saw the " +
-    "landmark." + (hasBlocks ? " A cell stands for several clouds or landmarks; its colour is the share seen." : "");
+  byId("visibilityCaption").textContent = inWords("One row per cloud, one column per landmark; blue where the cloud " +
+    "saw the landmark." + (hasBlocks ? " A cell stands for several clouds or landmarks; its colour is the share seen."
+    : ""));
 }
 
 // -- eigenvalues ---------------------------------------------------------------------------------------------
@@ -153,7 +168,12 @@ function addSpectrum() {
   const floor = Math.max(rounding, 1e-300);
   const shown = values.map((value) => Math.max(value, floor));
   const hasGap = Number.isFinite(values[dimension]) && values[dimension] > rounding;
-  addPlot("spectrumPlot", (theme) => spectrumFigure(theme, values, shown, hasGap), "Eigenvalues, logarithmic scale");
+  const plot = addPlot("spectrumPlot", (theme) => spectrumFigure(theme, values, shown, hasGap),
+    "Eigenvalues, logarithmic scale");
+  byId("spectrumDetails").addEventListener("toggle", () => { // a folded plot has no size
+    resetPlot(plot);
+    drawPlot(plot);
+  });
   const last = values[dimension - 1] < floor ? "zero to rounding" : formatNumber(values[dimension - 1]);
   appendParagraphs(byId("spectrumText"), [
     `The first ${dimension} eigenvalues of the cost (circles) are the costs of the ${dimension} eigenvectors that ` +

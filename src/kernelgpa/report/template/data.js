@@ -5,7 +5,8 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const is3D = data.dimension === 3;
 const AXES = ["x", "y", "z"].slice(0, data.dimension);
-const ERROR_NAMES = { disagreement: "disagreement", sensor_error: "sensor-frame error" };
+const words = data.words; // for clouds, landmarks and the map, by what was registered
+const ERROR_NAMES = { disagreement: "disagreement", sensor_error: words.sensor_error };
 
 const decodedBytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
 
@@ -15,6 +16,10 @@ function unpacked(array) {
   for (let i = 0; i < values.length; i++) values[i] *= array.factor;
   return values;
 }
+
+/** A column of a table; texts are not packed. */
+const unpackedColumn = (one) => (one.kind === "text" ? one
+  : { ...one, label: inWords(one.label), values: unpacked(one.values) });
 
 /** A number of the JSON, which knows neither NaN nor infinity. */
 const jsonNumber = (value) => (value === null ? NaN : value === "infinite" ? Infinity : value);
@@ -28,8 +33,8 @@ const drawnLandmarks = data.drawn || range(m); // (k,)
 const hasPosition = (j) => !Number.isNaN(mapPoints[j * data.dimension]);
 const mappedLandmarks = range(m).filter(hasPosition);
 const columnsOf = {
-  landmarks: data.landmark_table.map((one) => ({ ...one, values: unpacked(one.values) })),
-  clouds: data.cloud_table.map((one) => ({ ...one, values: unpacked(one.values) })),
+  landmarks: data.landmark_table.map(unpackedColumn),
+  clouds: data.cloud_table.map(unpackedColumn),
 };
 
 const hasColumn = (table, name) => columnsOf[table].some((one) => one.name === name);

@@ -1,5 +1,6 @@
 // The map of all landmarks, with one cloud at a time drawn on it.
 
+const SHRUNK = 0.97; // of the surface
 const view = { cloud: 0, factor: 1, colour: "sensor_error", highlighted: null };
 const drawnOnMap = data.drawn ? drawnLandmarks.filter(hasPosition) : mappedLandmarks;
 const cloudCounts = columnValues("landmarks", "clouds");
@@ -46,7 +47,7 @@ function cloudResiduals() {
       lines[i][3 * row + 1] = Number.isNaN(end) ? NaN : position;
     }
     if (!Number.isNaN(square)) seen++;
-    hoverTexts[row] = `${plotlyNames[j]}<br>${plotlyText(formatLength(Math.sqrt(square)))} from the map`;
+    hoverTexts[row] = `${plotlyNames[j]}<br>${plotlyText(formatLength(Math.sqrt(square)))} from the ${words.map}`;
   });
   const byAxis = (arrays) => Object.fromEntries(AXES.map((axis, i) => [axis, arrays[i]]));
   return { seen, hoverTexts, points: byAxis(points), lines: byAxis(lines) };
@@ -58,8 +59,11 @@ function mapFigure(theme, camera) {
   const highlighted = view.highlighted === null ? [] : [view.highlighted];
   const traces = [
     ...surfaceTraces(theme),
-    { type: POINT_TRACE, mode: "markers", ...coordinates(mapPoints, drawnOnMap), marker: mapMarker(theme),
-      hoverinfo: "text", hovertext: drawnOnMap.map(landmarkHoverText) },
+    ...linkTraces(theme),
+    { type: POINT_TRACE, mode: byId("showNames").checked ? "markers+text" : "markers",
+      ...coordinates(mapPoints, drawnOnMap), marker: mapMarker(theme), hoverinfo: "text",
+      hovertext: drawnOnMap.map(landmarkHoverText), text: drawnOnMap.map((j) => plotlyText(data.landmarks[j], 16)),
+      textposition: "top center", textfont: { color: theme.ink, size: 11 } },
     { type: POINT_TRACE, mode: "lines", ...residuals.lines, line: { color: theme.cloud, width: is3D ? 3 : 1.5 },
       hoverinfo: "skip", connectgaps: false, visible, opacity: is3D ? 1 : 0.8 },
     { type: POINT_TRACE, mode: "markers", ...residuals.points, hoverinfo: "text", hovertext: residuals.hoverTexts,
@@ -73,30 +77,54 @@ function mapFigure(theme, camera) {
   return { traces, layout: plotLayout(theme, layout) };
 }
 
+/** Lines between landmarks: those of the data, or from each landmark to its neighbours. */
+function linkTraces(theme) {
+  if (!hasLinks) return [];
+  const rows = data.links.pairs.flatMap(([a, b]) => [a, b, -1]); // no landmark -1: the line ends there
+  return [{ type: POINT_TRACE, mode: "lines", ...coordinates(mapPoints, rows), hoverinfo: "skip", connectgaps: false,
+    line: { color: theme.mesh, width: is3D ? 3 : 1.5 }, visible: byId("showLinks").checked }];
+}
+
+/** The vertices of the surface, drawn closer to their centroid: landmarks on it would be half hidden. */
+function shrunkSurface() {
+  const d = data.dimension;
+  const vertices = unpacked(data.surface.vertices);
+  const count = vertices.length / d;
+  const centroid = AXES.map((_, i) => range(count).reduce((sum, v) => sum + vertices[v * d + i], 0) / count);
+  return vertices.map((value, at) => centroid[at % d] + SHRUNK * (value - centroid[at % d]));
+}
+
 function surfaceTraces(theme) {
-  if (!data.faces || !data.faces.count) return [];
-  const corners = new Int32Array(decodedBytes(data.faces.data));
+  const faces = data.surface ? data.surface.faces : data.faces;
+  if (!faces || !faces.count) return [];
+  const corners = new Int32Array(decodedBytes(faces.data));
+  const vertices = data.surface ? shrunkSurface() : mapPoints;
   const visible = byId("showSurface").checked;
   if (is3D) {
-    const corner = (c) => Int32Array.from({ length: data.faces.count }, (_, f) => corners[3 * f + c]);
-    return [{ type: "mesh3d", ...coordinates(mapPoints, range(m)), i: corner(0), j: corner(1), k: corner(2),
-      color: theme.mesh, opacity: 0.28, visible, hoverinfo: "skip", flatshading: false,
+    const corner = (c) => Int32Array.from({ length: faces.count }, (_, f) => corners[3 * f + c]);
+    return [{ type: "mesh3d", ...coordinates(vertices, range(vertices.length / data.dimension)),
+      i: corner(0), j: corner(1), k: corner(2),
+      color: theme.mesh, opacity: data.surface ? 1 : 0.28, visible, hoverinfo: "skip", flatshading: false,
       lighting: { ambient: 0.65, diffuse: 0.5, specular: 0.1 } }];
   }
   const rows = [...corners].flatMap((corner, i) => (i % 3 === 2 ? [corner, corners[i - 2], -1] : [corner]));
-  return [{ type: "scatter", mode: "lines", ...coordinates(mapPoints, rows), line: { color: theme.mesh, width: 1 },
+  return [{ type: "scatter", mode: "lines", ...coordinates(vertices, rows), line: { color: theme.mesh, width: 1 },
     visible, opacity: 0.6, hoverinfo: "skip", connectgaps: false }];
 }
 
 function landmarkHoverText(j) {
-  return `${plotlyNames[j]}<br>sensor-frame error ${plotlyText(formatLength(landmarkErrors.sensor_error[j]))}<br>` +
+  return `${plotlyNames[j]}<br>${words.sensor_error} ${plotlyText(formatLength(landmarkErrors.sensor_error[j]))}<br>` +
     `disagreement ${plotlyText(formatLength(landmarkErrors.disagreement[j]))}<br>` +
-    `seen by ${cloudCounts[j]} of ${n} clouds`;
+    `seen by ${cloudCounts[j]} of ${n} ${words.clouds}`;
 }
 
 const mapPlot = addPlot("mapPlot", mapFigure, "The map of all landmarks with one warped cloud");
-const hasSurface = Boolean(data.faces && data.faces.count);
-const TRACE = { surface: 0, lines: hasSurface ? 2 : 1, points: hasSurface ? 3 : 2, highlight: hasSurface ? 4 : 3 };
+const hasSurface = Boolean(data.surface || (data.faces && data.faces.count));
+const hasLinks = Boolean(data.links && data.links.pairs.length);
+const firstTrace = Number(hasSurface) + Number(hasLinks);
+const TRACE = { surface: 0, links: Number(hasSurface), map: firstTrace, lines: firstTrace + 1, points: firstTrace + 2,
+  highlight: firstTrace + 3 };
+const MOST_NAMES = 300; // that can be told apart in the plot
 
 /** Updates only the two traces of the cloud; the others do not change. */
 function updateCloud() {
@@ -112,8 +140,9 @@ function updateCloud() {
 function describeCloud(seen) {
   const error = columnValues("clouds", "sensor_error")[view.cloud];
   byId("cloudName").replaceChildren(nameElement(truncated(data.clouds[view.cloud], 80)),
-    createElement("small", {}, `cloud ${formatCount(view.cloud + 1)} of ${formatCount(n)}, ${countOf(seen, "point")}` +
-      (Number.isNaN(error) ? "" : `, sensor-frame error ${formatLength(error)}`)));
+    createElement("small", {}, `${words.cloud} ${formatCount(view.cloud + 1)} of ${formatCount(n)}, ` +
+      countOf(seen, "point") +
+      (Number.isNaN(error) ? "" : `, ${words.sensor_error} ${formatLength(error)}`)));
   byId("cloud").setAttribute("aria-valuetext", data.clouds[view.cloud]);
 }
 
@@ -151,8 +180,24 @@ function addMapControls() {
   byId("showSurface").addEventListener("change", (event) => {
     Plotly.restyle(mapPlot.screen, { visible: event.target.checked }, [TRACE.surface]);
   });
+  addLineControls();
   describeCloud(cloudResiduals().seen);
   writeMapCaption();
+}
+
+/** The names of landmarks and the lines between them. */
+function addLineControls() {
+  byId("showNamesLabel").hidden = drawnOnMap.length > MOST_NAMES;
+  byId("showNames").addEventListener("change", (event) => {
+    Plotly.restyle(mapPlot.screen, { mode: event.target.checked ? "markers+text" : "markers" }, [TRACE.map]);
+  });
+  byId("showLinksLabel").hidden = !hasLinks;
+  if (!hasLinks) return;
+  byId("showLinksText").textContent = data.links.guessed ? "join neighbours" : "show the wireframe";
+  byId("showLinks").checked = !data.links.guessed;
+  byId("showLinks").addEventListener("change", (event) => {
+    Plotly.restyle(mapPlot.screen, { visible: event.target.checked }, [TRACE.links]);
+  });
 }
 
 function writeMapCaption() {
@@ -161,18 +206,20 @@ function writeMapCaption() {
   const above = values.filter((value) => value > limit).length;
   const hasGrey = drawnOnMap.some((j) => Number.isNaN(values[j]));
   const unmapped = m - mappedLandmarks.length;
-  byId("mapCaption").textContent = [
+  byId("mapCaption").textContent = inWords([
     `Round dots are the landmarks of the map, coloured by ${ERROR_NAMES[view.colour]}`,
     above ? ` (colours end at ${formatLength(limit)}; ${countOf(above, "landmark has", "landmarks have")} more)` : "",
     hasGrey ? "; grey dots were seen by fewer than two clouds and cannot be compared" : "",
     ". Small orange diamonds are the points of the cloud chosen below, mapped by its warp; a line connects each point ",
     "with its landmark. ",
     "Enlarged residuals are drawn 5 or 20 times as long as they are. ",
+    data.surface ? "The surface is the mean of all surfaces, mapped by the warps of their clouds, and drawn " +
+      "3 % smaller so that the landmarks on it can be seen. " : "",
     unmapped ? `${countOf(unmapped, "landmark has", "landmarks have")} no position in the map. ` : "",
     data.drawn ? `${formatCount(drawnLandmarks.length)} of ${formatCount(m)} landmarks are drawn, evenly chosen. ` : "",
     data.unit ? `Lengths are in ${data.unit}. ` : "",
     is3D ? "Drag to rotate, scroll to zoom." : "Drag to zoom, double-click to reset.",
-  ].join("");
+  ].join(""));
 }
 
 function highlightLandmark(landmark) {

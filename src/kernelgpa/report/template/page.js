@@ -11,13 +11,13 @@ function addSummary() {
     .filter(([key, value]) => SUMMARY_SETTINGS.includes(key) && value !== "none" && value !== "False")
     .map(([key, value]) => `${key} ${value}`);
   byId("lead").textContent =
-    `${countOf(n, "cloud")}, ${countOf(m, "landmark")}, ${data.dimension}D, ${description} (${name})`;
+    inWords(`${countOf(n, "cloud")}, ${countOf(m, "landmark")}, ${data.dimension}D, ${description} (${name})`);
   appendParagraphs(byId("summaryText"), [
-    `${countOf(n, "cloud")} of ${countOf(m, "landmark")} in ${data.dimension}D were registered into one frame by ` +
-      `${description} (${[name, ...settings].join(", ")}). ` +
-      `${formatPercent(seenShare)} of all pairs of a cloud and a landmark were seen.`,
-    data.mirrored.length && [countOf(data.mirrored.length, "cloud fits only as a mirror image and does",
-      "clouds fit only as mirror images and do"), " not contribute to the map: ",
+    inWords(`${countOf(n, "cloud")} of ${countOf(m, "landmark")} in ${data.dimension}D were registered into one ` +
+      `frame by ${description} (${[name, ...settings].join(", ")}). ` +
+      `${formatPercent(seenShare)} of all pairs of a cloud and a landmark were seen.`),
+    data.mirrored.length && [inWords(`${countOf(data.mirrored.length, "cloud fits only as a mirror image and does",
+      "clouds fit only as mirror images and do")} not contribute to the map: `),
       nameElement(data.mirrored.join(", ")), "."],
     data.rejected !== null && `Robust fitting rejected ${countOf(data.rejected, "observation")}, ` +
       `${formatPercent(data.rejected / data.observation_count)} of those seen: each kept at most 10 % of its weight. ` +
@@ -27,12 +27,12 @@ function addSummary() {
   byId("tiles").append(
     errorTile("Disagreement", data.summary.disagreement,
       "Distance in the map between a landmark\u2019s position in one cloud and its mean over all clouds."),
-    errorTile("Sensor-frame error", data.summary.sensor_error,
+    errorTile(capitalised(words.sensor_error), data.summary.sensor_error,
       "Distance in a cloud\u2019s own frame between a landmark and its prediction from the other clouds."),
     createElement("div", { class: "tile" }, createElement("h3", {}, "Visibility"),
       createElement("p", { class: "big" }, formatPercent(seenShare), createElement("small", {}, " of all pairs")),
       createElement("p", {}, `${formatCount(data.observation_count)} observations; ` +
-        `${formatCount(data.summary.disagreement.count)} of ${countOf(m, "landmark")} can be compared`)));
+        inWords(`${formatCount(data.summary.disagreement.count)} of ${countOf(m, "landmark")} can be compared`))));
   addFindings();
   if (data.notes.length) byId("notes").append(createElement("h3", {}, "Notes"));
   appendParagraphs(byId("notes"), data.notes, { class: "note" });
@@ -40,19 +40,22 @@ function addSummary() {
 
 function errorTile(title, statistics, meaning) {
   const worst = statistics.at === null ? [] : ["; worst ", formatLength(jsonNumber(statistics.worst)),
-    ", landmark ", nameElement(truncated(data.landmarks[statistics.at], 60))];
+    `, ${words.landmark} `, nameElement(truncated(data.landmarks[statistics.at], 60))];
   const leftOut = hasColumn("landmarks", "left_out_residual") ? "; the tables also list left-out residuals" : "";
   return createElement("div", { class: "tile" }, createElement("h3", {}, title),
     createElement("p", { class: "big" }, formatLength(jsonNumber(statistics.median)),
       createElement("small", {}, " median")),
     createElement("p", {}, `mean ${formatLength(jsonNumber(statistics.mean))}`, ...worst),
-    createElement("p", {}, `${meaning} Measured on the landmarks that the map was fitted to${leftOut}.`));
+    createElement("p", {}, inWords(`${meaning} Measured on the landmarks that the map was fitted to${leftOut}.`)));
 }
 
 function addFindings() {
   if (!data.findings.length) {
     byId("findings").append(createElement("p", { class: "passed" }, "Every check of the registration passed."));
   }
+  appendParagraphs(byId("findings"), [data.findings.length && "Severity runs from 0 to 100: from 70 on (serious), do " +
+    "not rely on the result before the finding is resolved; from 40 on (moderate), check what it names; below " +
+    "(minor), know it when you read the numbers."], { class: "caption" });
   for (const finding of data.findings) {
     const percent = Math.round(100 * finding.severity);
     const level = finding.severity >= SERIOUS ? "serious" : finding.severity >= MODERATE ? "moderate" : "minor";
@@ -66,9 +69,10 @@ function addFindings() {
 }
 
 function addSettings() {
+  const readable = (name) => name.replace(/_/g, " ").replace(/^(input|method|output)\./, "");
   const list = (title, pairs) => createElement("div", {}, createElement("h3", {}, title), createElement("dl", {},
     ...pairs.flatMap(([name, value]) =>
-      [createElement("dt", {}, nameElement(name)), createElement("dd", {}, nameElement(value))])));
+      [createElement("dt", {}, nameElement(readable(name))), createElement("dd", {}, nameElement(value))])));
   byId("settingLists").append(list(data.method.name, data.method.settings));
   if (data.settings.length) byId("settingLists").append(list("This run", data.settings));
   byId("settingLists").append(list("Versions", [...data.versions, ["plotly.js", Plotly.version]]));
@@ -96,12 +100,26 @@ function addPageControls() {
   });
 }
 
+/** The words of the page that its markup holds. */
+function nameSections() {
+  const titles = { map: words.map, clouds: words.clouds, landmarks: words.landmarks };
+  for (const [id, title] of Object.entries(titles)) {
+    byId(`${id}Title`).textContent = byId(id).dataset.short = capitalised(title);
+  }
+  byId("sensorOption").textContent = words.sensor_error;
+  byId("showCloudText").textContent = `show the ${words.cloud}`;
+}
+
 async function fillPage() {
   applyTheme();
+  nameSections();
   addPageControls();
   addSummary();
   addMapControls();
-  addTrajectory();
+  byId("specimens").hidden = !hasColumn("clouds", "procrustes_distance");
+  if (!byId("specimens").hidden) addSpecimens();
+  byId("trajectory").hidden = !words.trajectory;
+  if (words.trajectory) addTrajectory();
   addVisibility();
   byId("spectrum").hidden = !data.eigenvalues;
   if (data.eigenvalues) addSpectrum();

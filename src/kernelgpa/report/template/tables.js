@@ -4,6 +4,7 @@ const MOST_TABLE_ROWS = 5000; // that a browser lists without delay
 const CELL_TEXT = {
   count: formatCount, length: formatNumber, number: formatNumber, percentage: formatPercent,
   membership: (value) => (value ? "yes" : "no: mirrored"), text: (value) => value,
+  flag: (value) => (value ? "yes" : "\u2013"),
 };
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -72,19 +73,20 @@ function addTable(id, noun, names, columns, { nameLabel, sortBy, direction, onSe
 
 function addTables() {
   const sensorError = (columns) => 1 + columns.findIndex((one) => one.name === "sensor_error");
-  addTable("landmarkTable", "landmarks", data.landmarks, columnsOf.landmarks,
-    { nameLabel: "landmark", sortBy: sensorError(columnsOf.landmarks), direction: -1, onSelect: highlightLandmark });
-  addTable("cloudTable", "clouds", data.clouds, columnsOf.clouds,
-    { nameLabel: "cloud", sortBy: sensorError(columnsOf.clouds), direction: -1, onSelect: (cloud) => {
+  addTable("landmarkTable", words.landmarks, data.landmarks, columnsOf.landmarks,
+    { nameLabel: words.landmark, sortBy: sensorError(columnsOf.landmarks), direction: -1,
+      onSelect: highlightLandmark });
+  addTable("cloudTable", words.clouds, data.clouds, columnsOf.clouds,
+    { nameLabel: words.cloud, sortBy: sensorError(columnsOf.clouds), direction: -1, onSelect: (cloud) => {
       selectCloud(cloud);
       byId("map").scrollIntoView();
     } });
-  appendParagraphs(byId("landmarkTable"), [[
+  appendParagraphs(byId("landmarkTable"), [inWords([
     "Disagreement and sensor-frame error are root mean squares over the observations.",
     hasColumn("landmarks", "left_out_residual") && " The left-out residual is the median distance between an " +
       "observation and its prediction from the rest of the data, if it were left out of its cloud.",
     data.rejected !== null && " The remaining weight is the mean, over observations, of the weight after robust " +
       "reweighting in percent of the weight given.",
     " A dash means that there is nothing to compare.",
-  ].filter(Boolean).join("")], { class: "caption" });
+  ].filter(Boolean).join(""))], { class: "caption" });
 }

@@ -29,7 +29,28 @@ const formatCount = (value) => value.toLocaleString("en");
 const formatLength = (value) => formatNumber(value) + (data.unit && Number.isFinite(value) ? `\u00a0${data.unit}` : "");
 const formatPercent = (share) => (Number.isNaN(share) ? "\u2013" : `${Number((100 * share).toPrecision(3))}\u00a0%`);
 const countOf = (count, one, several = `${one}s`) => `${formatCount(count)} ${count === 1 ? one : several}`;
-const truncated = (text, most) => (text.length > most ? `${[...text].slice(0, most - 1).join("")}\u2026` : text);
+const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** A long text without its middle: names of specimens differ at their ends. */
+function truncated(text, most) {
+  const characters = [...text];
+  if (characters.length <= most) return text;
+  const head = Math.ceil((most - 1) / 2);
+  const tail = characters.slice(characters.length - (most - 1 - head));
+  return `${characters.slice(0, head).join("")}\u2026${tail.join("")}`;
+}
+
+/** A sentence of this page in the words for what was registered; not for texts that hold names. */
+function inWords(text) {
+  const found = { cloud: words.cloud, clouds: words.clouds, landmark: words.landmark, landmarks: words.landmarks,
+    "the map": `the ${words.map}`, "sensor-frame error": words.sensor_error };
+  const anyWord = /\b([Cc]louds?|[Ll]andmarks?|[Tt]he map|[Ss]ensor-frame error)\b/g;
+  return text.replace(anyWord, (word) => {
+    const lower = word.toLowerCase();
+    return word === lower ? found[lower] : capitalised(found[lower]);
+  });
+}
+
 const withUnit = (quantity) => (data.unit ? `${quantity} (${data.unit})` : quantity);
 
 /** Text for plotly's labels, which would otherwise interpret tags, entities and links in it. */

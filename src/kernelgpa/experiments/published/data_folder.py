@@ -21,13 +21,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import FormatError, KernelGPAError
-from ..io.archive import read_arrays
-from ..io.files import FORMATS, read_clouds, suffix_of
-from ..io.mat import hidden_points
-from ..io.text import Lines, decode_utf8
-from ..observations.arrays import finite_rows
-from ..typing import Array, BoolArray, IndexArray
+from ...errors import FormatError, KernelGPAError
+from ...io.archive import read_arrays
+from ...io.files import FORMATS, read_clouds, suffix_of
+from ...io.mat import hidden_points
+from ...io.text import Lines, decode_utf8
+from ...observations.arrays import finite_rows
+from ...typing import Array, BoolArray, IndexArray
 
 T = TypeVar("T")
 LARGEST_FILE = 2e9  # bytes

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from .._numerics.progress import with_progress
-from ..errors import FormatError, KernelGPAError
-from ..observations.sampling import farthest_points
-from ..trust import selection
-from ..typing import Array
-from . import ct, face, liver, scoring
+from ..._numerics.progress import with_progress
+from ...errors import FormatError, KernelGPAError
+from ...observations.sampling import farthest_points
+from ...trust import selection
+from ...typing import Array
+from .. import ct, face, liver, scoring
+from ..scoring import Settings, TuningPlan
+from ..tables import ALL_METHODS, Outcome, Table
 from .data_folder import PUBLISHED, DataFolder, DataSet, read_data_folder, view_counts
-from .scoring import Settings, TuningPlan
-from .tables import ALL_METHODS, Outcome, Table
 
 LANDMARKS = 326  # of surfaces and dense clouds
 DENSE_CLOUD = 1000  # points, above which only some points of complete clouds are made landmarks
@@ -99,7 +99,6 @@ def _on_surfaces(name: str, surfaces: Array, tuning: TuningPlan) -> Outcome:
     title = "distance of each surface from the mean map"
     distances = scoring.distance_table(f"{name}-each", title, labels, models, surfaces, FILE_UNIT)
     scores = scoring.score_methods(models, surfaces)
-    scoring.add_error_rows(distances, scores)
     table = scoring.score_table(name, "disagreement on all vertices", {"all": scores}, FILE_UNIT)
     about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(landmarks)} of them landmarks."
     notes = [scoring.describe_tuned(models["tuned"], "all")]

@@ -1,0 +1,81 @@
+"""The tables of a result folder, as CSV that R, pandas and spreadsheets read; a missing value is an empty field.
+
+aligned.csv     one row per cloud, columns ``label.X, label.Y[, label.Z]`` as two.d.array of geomorph orders them:
+                the clouds superimposed by their poses, never by warps that deform
+clouds.csv      one row per cloud: sizes, Procrustes distances, errors, attributes
+landmarks.csv   one row per landmark: errors
+findings.csv    one row per finding of the diagnosis
+tuning.csv      one row per trial, if settings were tuned
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from ..estimators.base import GPA
+from ..io.csv_table import csv_line
+from ..io.text import format_number
+from ..trust.diagnosis import Finding
+from ..trust.procrustes import procrustes_coordinates
+from ..trust.selection import Tuning
+from ..typing import Array
+from .tables import Column
+
+LARGEST_WHOLE = 1e15  # numbers below are written without a decimal point if they are whole
+ALIGNED, CLOUDS, LANDMARKS, FINDINGS, TUNING = (
+    *("aligned.csv", "clouds.csv", "landmarks.csv"),
+    *("findings.csv", "tuning.csv"),
+)
+CSV_FILES = (ALIGNED, CLOUDS, LANDMARKS, FINDINGS, TUNING)
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table as text."""
+    return csv_line(list(header)) + "".join(csv_line([_field(value) for value in row]) for row in rows)
+
+
+def _field(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, float):  # a NumPy number of double precision is one too
+        return "" if value is None else str(value)
+    if math.isnan(value):
+        return ""
+    return str(int(value)) if value.is_integer() and abs(value) < LARGEST_WHOLE else format_number(value)
+
+
+def aligned_table(gpa: GPA, convention: str) -> str:
+    """The superimposed clouds, one row each."""
+    aligned, _ = procrustes_coordinates(gpa, convention)
+    axes = "XYZ"[: aligned.shape[2]]
+    header = ["cloud", *(f"{label}.{axis}" for label in gpa.observations_.landmarks for axis in axes)]
+    rows = ([str(name), *one.ravel().tolist()] for name, one in zip(gpa.observations_.names, aligned, strict=True))
+    return csv_text(header, rows)
+
+
+def column_table(first: str, names: Sequence[object], columns: Sequence[Column]) -> str:
+    """One row per name, with the columns of a table of the page."""
+    values = [_column_values(column) for column in columns]
+    return csv_text([first, *(column.name for column in columns)], zip(map(str, names), *values, strict=True))
+
+
+def _column_values(column: Column) -> Sequence[object]:
+    if column.kind in ("membership", "flag"):
+        return [bool(value) for value in column.values]
+    values: Sequence[str] | Array = column.values
+    return list(values) if isinstance(values, list | tuple) else [float(value) for value in values]
+
+
+def findings_table(findings: Sequence[Finding]) -> str:
+    header = ("finding", "severity", "found", "action")
+    return csv_text(header, ((one.kind, round(one.severity, 4), one.found, one.action) for one in findings))
+
+
+def tuning_table(tuning: Tuning) -> str:
+    names = list(dict.fromkeys(name for trial in tuning.trials for name in trial.settings))
+    rows = (
+        (trial.model, *(trial.settings.get(name) for name in names), trial.sensor_rms, trial.seconds, trial.failure)
+        for trial in tuning.trials
+    )
+    return csv_text(("model", *names, "sensor_error", "seconds", "failure"), rows)

@@ -1,0 +1,120 @@
+"""Sizes, Procrustes distances and Procrustes coordinates of the clouds of a fitted registration.
+
+Points are rows; P (s, d) what a cloud saw, M (m, d) the map, M_s its rows of the seen landmarks.  A bar is the centred
+array and |.| the root of the sum of squares.  Shapes are compared at unit size:
+
+    centroid size            |P_bar| |M_bar| / |M_s_bar|        the last two factors make partly seen clouds comparable
+    cos rho                  max over rotations R of tr(R P_bar' M_s_bar) / (|P_bar| |M_s_bar|)
+    partial distance         sqrt(2 - 2 cos rho)                both at unit size
+    full distance            sin rho                            the cloud also scaled to the best size
+
+For a cloud that saw all landmarks these are the textbook quantities (Dryden and Mardia, 2016, section 4.1).
+Coordinates follow one of three conventions:
+
+    registered    s_t R_t p + t_t, the pose of the registration, in the unit of the data
+    partial       each cloud at unit centroid size, rotated to the mean of all: the default of gpagen in geomorph
+    full          the same, each cloud also multiplied by cos rho, the size at which it is closest to the mean
+
+The coordinates are never those of warps that deform: these bring all clouds to nearly the same shape, and what is left
+is no longer the variation between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InvalidSetting, warn
+from ..estimators.base import GPA
+from ..observations.arrays import finite_rows
+from ..typing import Array, BoolArray
+
+CONVENTIONS = ("registered", "partial", "full")
+WHISKER = (
+    1.5  # times the interquartile range above the upper quartile: Tukey's rule, as plotOutliers of geomorph uses it
+)
+MOST_ITERATIONS = 500
+CONVERGED = 1e-12  # change of the mean, relative to its unit size
+
+
+@dataclass(frozen=True)
+class ProcrustesStatistics:
+    """What a morphometrician asks of each cloud."""
+
+    centroid_sizes: Array  # (n,) in the unit of the data
+    distances: Array  # (n,) partial Procrustes distance from the map, without unit
+    is_outlier: BoolArray  # (n,) whether the distance is far above those of the others
+    threshold: float  # the distance above which it is
+
+
+def procrustes_statistics(gpa: GPA) -> ProcrustesStatistics:
+    """Centroid sizes, Procrustes distances from the map, and which of these are outliers by Tukey's rule."""
+    points, mean = gpa.observations_.points, gpa.map_
+    whole = _size(mean[finite_rows(mean)])
+    sizes, distances = np.empty(len(points)), np.empty(len(points))
+    for t, cloud in enumerate(points):
+        seen = finite_rows(cloud) & finite_rows(mean)
+        own, target = _centred(cloud[seen]), _centred(mean[seen])
+        own_size, target_size = np.linalg.norm(own), np.linalg.norm(target)
+        sizes[t] = own_size * whole / target_size
+        cosine = np.trace(_rotation(own, target) @ own.T @ target) / (own_size * target_size)
+        distances[t] = np.sqrt(max(0.0, 2 - 2 * cosine))
+    lower, upper = np.quantile(distances, [0.25, 0.75])
+    threshold = float(upper + WHISKER * (upper - lower))
+    return ProcrustesStatistics(sizes, distances, distances > threshold, threshold)
+
+
+def procrustes_coordinates(gpa: GPA, convention: str = "registered") -> tuple[Array, Array]:  # (n, m, d), (m, d)
+    """The clouds superimposed by a convention, NaN where unseen, and their mean shape."""
+    if convention not in CONVENTIONS:
+        raise InvalidSetting(f"procrustes is {convention!r}; expected one of {', '.join(CONVENTIONS)}")
+    points = gpa.observations_.points
+    if convention == "registered":
+        poses = zip(points, gpa.size_factors_, gpa.rotations_, gpa.translations_, strict=True)
+        return np.stack([size * one @ R.T + t for one, size, R, t in poses]), gpa.map_
+    sizes = procrustes_statistics(gpa).centroid_sizes
+    mean = gpa.map_ / _size(gpa.map_[finite_rows(gpa.map_)])
+    for _ in range(MOST_ITERATIONS):
+        aligned = np.stack([_onto(mean, one / size, convention) for one, size in zip(points, sizes, strict=True)])
+        before, mean = mean, _unit(np.nanmean(np.where(np.isnan(mean), np.nan, aligned), axis=0), mean)
+        if np.nanmax(np.abs(mean - before)) < CONVERGED:
+            break
+    else:
+        warn(f"the mean shape still changes after {MOST_ITERATIONS} superimpositions; the coordinates are approximate")
+    return aligned, mean
+
+
+def _unit(mean: Array, previous: Array) -> Array:
+    """A mean at unit size and centred; landmarks without a position keep none."""
+    known = finite_rows(mean) & finite_rows(previous)
+    centred = np.where(known[:, None], mean - mean[known].mean(axis=0), np.nan)
+    return centred / np.linalg.norm(centred[known])
+
+
+def _onto(mean: Array, points: Array, convention: str) -> Array:  # (m, d), (m, d)
+    """Points rotated and moved onto the mean; by the full convention also scaled."""
+    seen = finite_rows(points) & finite_rows(mean)
+    centre, target = points[seen].mean(axis=0), mean[seen].mean(axis=0)
+    own, goal = points[seen] - centre, mean[seen] - target
+    R = _rotation(own, goal)
+    factor = 1.0
+    if convention == "full":
+        factor = float(np.trace(R @ own.T @ goal) / np.sum(own**2))
+    return factor * (points - centre) @ R.T + target
+
+
+def _rotation(points: Array, targets: Array) -> Array:  # (s, d), (s, d) -> (d, d)
+    """The proper rotation R for which R p lies closest to the targets."""
+    U, _, V = np.linalg.svd(targets.T @ points)
+    U[:, -1] *= np.sign(np.linalg.det(U @ V)) or 1.0
+    return U @ V
+
+
+def _centred(points: Array) -> Array:
+    return points - points.mean(axis=0)
+
+
+def _size(points: Array) -> float:
+    """The centroid size: the root of the sum of squared distances from the centroid."""
+    return float(np.linalg.norm(_centred(points)))
