@@ -13,6 +13,11 @@ SMALL = {
     "face": lambda **more: simulate.face(**{"landmarks": 60, "vertices": 1002, "noise": 0.5, **more}),
     "ct": lambda **more: simulate.ct(**{"clouds": 4, "seen_in": FEW, "vertices": 602, "noise": 0.5, **more}),
     "sheet": lambda **more: simulate.sheet(**{"clouds": 4, "landmarks": 40, "spacing": 10.0, "noise": 0.5, **more}),
+    "bending sheet": lambda **more: simulate.bending_sheet(**{"clouds": 4, "landmarks": 40, "noise": 0.5, **more}),
+    "walker": lambda **more: simulate.walker(**{"clouds": 5, "noise": 0.5, **more}),
+    "specimens": lambda **more: simulate.specimens(
+        **{"clouds": 5, "landmarks": 40, "placeholders": 0, "noise": 0.5, **more}
+    ),
 }
 
 

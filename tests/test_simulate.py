@@ -35,7 +35,7 @@ def edge_counts(corners):
 # -- every scene --
 
 
-@pytest.mark.parametrize("name", ["liver", "face", "ct", "sheet", "mismatches"])
+@pytest.mark.parametrize("name", ["liver", "face", "ct", "sheet", "walker", "specimens", "mismatches"])
 def test_the_examples_in_docstrings_run(name):
     failed, tried = doctest.testmod(sys.modules[f"kernelgpa.simulate.{name}"])
     assert tried

@@ -6,10 +6,13 @@ the right one for noise: the map is a mean over many clouds, so that the noise i
 opposite regression, of the map on a noisy cloud, would reward warps that contract.
 
     1. The settings with the smallest error (eq. 20) against the map of rigid registration.
-    2. Fit.  Choose again against the map found, and fit once more if that lowers the error.
+    2. Fit.  Choose again against the map found, and fit again, as long as that lowers the error.
     3. If the residuals have heavy tails, the same with a robust loss, which is kept if it lowers
 
            mean_tj sqrt(r_tj)                                                                  (theory, eq. 20a)
+
+Wrong matches distort the rigid map so much that settings chosen against it are useless: too stiff, or so flexible that
+each landmark moves on its own.  A robust fit starts from the middle of the grid instead.
 
 The square root is a compromise: the mean of the lengths themselves is dominated by the wrong matches, which no loss can
 make right, and their median is smallest for a loss that rejects whatever deforms.
@@ -29,7 +32,7 @@ from ..errors import KernelGPAWarning, warn
 from ..gauge.rigid import rigid_registration
 from ..typing import Array
 from ..warps import Family
-from ..warps.automatic import LeaveOneOutError, choose, sample
+from ..warps.automatic import LeaveOneOutError, Search, choose, rounded, sample
 from .backward import backward_targets
 from .left_out import DeformableFolds
 from .problem import Problem
@@ -45,6 +48,7 @@ TAIL_QUANTILE = 0.99
 HEAVY_TAIL = 3.5  # in medians: all sets with exchanged matches exceed it; noise alone gives 2.2 in 3D and 2.6 in 2D
 LEAST_GAIN = 0.2  # of a robust loss, as a share: exchanged matches give 0.24 to 0.65, articulated motion up to 0.17
 REFIT_GAIN = 0.02  # relative decrease of the error for which a second fit is made
+MOST_FITS = 8  # with the same loss; two are enough unless the clouds have no noise
 
 
 @dataclass(frozen=True)
@@ -105,12 +109,13 @@ def fit_automatically(estimator: DeformableGPA, problem: Problem) -> AutomaticFi
         first = choose(error)
         tail = _tail(error, first)
     chooses_loss = is_automatic(estimator.robust)
-    best, score = _fit_twice(estimator, problem, first, None if chooses_loss else estimator.robust)
+    given = None if chooses_loss else estimator.robust
+    best, score = _fit_repeatedly(estimator, problem, first if given is None else _middle(error.search), given)
     gain = np.nan
     if chooses_loss and tail > HEAVY_TAIL:
         family, plain = best.registration.family, score
         del best  # its matrices make room for the next
-        best, score = _fit_twice(estimator, problem, first, LOSS)
+        best, score = _fit_repeatedly(estimator, problem, _middle(error.search), LOSS)
         gain = 1 - score.typical_error / plain.typical_error
         if not gain > LEAST_GAIN:
             del best
@@ -151,23 +156,28 @@ class _Score(NamedTuple):
     typical_error: float  # eq. 20a
 
 
-def _fit_twice(
+def _middle(search: Search) -> tuple[float, ...]:
+    """The geometric mean of the values of each setting in the coarse grid, with few significant digits."""
+    means = [float(np.exp(np.mean(np.log(values)))) for values in search.grid]
+    free = [i for i, values in enumerate(search.grid) if len(values) > 1]
+    return rounded(tuple(values[0] for values in search.grid), means, free)
+
+
+def _fit_repeatedly(
     estimator: DeformableGPA, problem: Problem, settings: tuple[float, ...], loss: str | None
 ) -> tuple[_Fit, _Score]:
-    """Fit with the settings, and again with those chosen against the map found if these are better.
-
-    Wrong matches distort the rigid map.  The settings of a robust fit are therefore searched anew.
-    """
+    """Fit with the settings, then with those chosen against the map found, as long as these are better."""
     fit = _fit(estimator, problem, settings, loss)
-    with limit_threads(1):
-        error = _error_against(estimator, fit.registration)
-        again = choose(error, settings if loss is None else None)
-        better = error(again) < (1 - REFIT_GAIN) * error(settings)
-    if better:
+    for number in range(MOST_FITS):
+        with limit_threads(1):
+            error = _error_against(estimator, fit.registration)
+            again = choose(error, settings if loss is None or number else None)
+            better = error(again) < (1 - REFIT_GAIN) * error(settings)
+        if not better or number == MOST_FITS - 1:
+            break
         settings, family = again, fit.registration.family
         del fit  # its matrices make room for the next
         fit = _fit(estimator, problem, settings, loss, family)
-        error = _error_against(estimator, fit.registration)
     with limit_threads(1):
         lengths = error.residuals(settings)
         known = lengths[np.isfinite(lengths)]

@@ -10,11 +10,15 @@ errors in the frame of the cloud.  They choose the settings (eq. 20) and calibra
 a share of 1/k in the position of its landmark, which k clouds saw; without it, the residual is k / (k - 1) times as
 long.
 
-With c so that nine in ten of the residuals lie within the regions of probability 0.9 that it implies,
+The error of a prediction has the covariance
 
     cov g_t(q) = c (variance(q) + 1) I                                                        (theory, eq. 22)
 
-with the variance of eq. 18 in units of that of the noise.
+with the variance of eq. 18 in units of that of the noise.  c is such that the regions of probability 0.9 that it
+implies hold a share of the leave-one-out residuals.  Without a robust loss this share is 0.9.  An observation that a
+robust loss rejected is either a wrong match, which says nothing about predictions, or a rare deformation, which
+predictions miss as well; nothing in the data decides which.  Half of the rejected ones are counted as deformation that
+lies outside: of a share rho of rejected observations, the regions hold 0.9 / (1 - rho / 2) of the others.
 """
 
 from __future__ import annotations
@@ -27,16 +31,18 @@ from scipy.stats import chi2
 
 from .._numerics.threads import parallel_map
 from ..observations.cloud import Cloud
-from ..typing import Array, IndexArray
+from ..typing import Array, BoolArray, IndexArray
 from ..warps import Warp, smoothing_per_cloud
 from ..warps.affine import affine_warp
 from ..warps.automatic import LeaveOneOutError, Search, Target, choose, sample
 from ..warps.leave_out import leave_one_out
-from ..warps.protocols import WarpPrediction
+from ..warps.protocols import ReducedCloud, WarpPrediction
 from .problem import Problem
 from .registration import Registration
 
 PROBABILITY = 0.9  # of the regions that are calibrated
+REJECTED = 0.05  # an observation with a smaller share of its given weight counts as rejected
+MOST_HELD = 0.99  # of the observations that were not rejected
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class BackwardWarp:
     uncertainty: WarpPrediction | None  # None: that of a rigid motion, which is the same everywhere
     residuals: Array  # (m,) lengths of the leave-one-out residuals, in the frame of the cloud; NaN where unseen
     expected: Array  # (m,) their standard deviations in units of that of the noise
+    rejected: BoolArray  # (m,) whether a robust loss rejected the observation
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,9 @@ class BackwardWarps:
     @property
     def noise_variance(self) -> float:
         """c of eq. 22."""
-        squares = np.concatenate([(one.residuals / one.expected) ** 2 for one in self.warps])
-        return float(np.nanquantile(squares, PROBABILITY) / chi2(self.dimension).ppf(PROBABILITY))
+        squares, rejected = (np.concatenate(parts) for parts in zip(*map(_squares, self.warps), strict=True))
+        share = min(PROBABILITY / (1 - np.mean(rejected) / 2), MOST_HELD)
+        return float(np.quantile(squares[~rejected], share) / chi2(self.dimension).ppf(PROBABILITY))
 
     def covariances(self, points: Array, t: int) -> Array:  # (k, d) -> (k, d, d)
         """The covariances of the predictions in cloud t at points of the map."""
@@ -75,26 +83,31 @@ class BackwardWarps:
         return self.noise_variance * (variance + 1)[:, None, None] * np.eye(self.dimension)
 
 
+def _squares(one: BackwardWarp) -> tuple[Array, BoolArray]:
+    """The squared standardised residuals of the seen landmarks, and which of them were rejected."""
+    known = np.isfinite(one.residuals)
+    return (one.residuals[known] / one.expected[known]) ** 2, one.rejected[known]
+
+
 def fit_backward(registration: Registration, search: Search) -> BackwardWarps:
     """Fit all clouds from the map, with the settings of the smallest leave-one-out error."""
     targets = _targets_of(registration)
     settings: tuple[float, ...] = ()
     if search.grid:
         settings = choose(LeaveOneOutError(search, sample(targets)))
-    family = search.family_of(settings)
-    counts = registration.problem.counts
+    family, problem = search.family_of(settings), registration.problem
     smoothing = smoothing_per_cloud(settings[-1] if settings else registration.smoothing, len(targets))
+    given = [cloud.weights for cloud in problem.restricted.clouds]
 
-    def fit(pair: tuple[Target, float]) -> BackwardWarp:
-        target, mu = pair
+    def fit(one: tuple[Target, float, Array]) -> BackwardWarp:
+        target, mu, before = one
         reduced = family.prepare(target.cloud).reduce(mu, target.cloud.weights)
         residuals = np.linalg.norm(leave_one_out(reduced, target.positions), axis=1)
-        expected = 1 / np.sqrt(np.maximum(reduced.diagonal(), reduced.rounding))
         (warp,) = reduced.fit_all([target.positions])
-        return BackwardWarp(warp, reduced, *_without_own_share(target.cloud, residuals, expected, counts))
+        return _calibrated(target.cloud, warp, reduced, residuals, _expected(reduced, before), before, problem.counts)
 
     return BackwardWarps(
-        parallel_map(fit, list(zip(targets, smoothing, strict=True))), settings, registration.map.shape[1]
+        parallel_map(fit, list(zip(targets, smoothing, given, strict=True))), settings, registration.map.shape[1]
     )
 
 
@@ -117,21 +130,43 @@ def _targets_of(registration: Registration) -> list[Target]:
 
 def rigid_backward(registration: Registration) -> BackwardWarps:
     """The inverse motions of the clouds; the residuals are those of the motions themselves."""
-    backward = []
+    backward, counts = [], registration.problem.counts
     motions = zip(registration.size_factors, registration.rotations, registration.translations, strict=True)
     for target, (factor, R, t) in zip(_targets_of(registration), motions, strict=True):
         warp = affine_warp(target.cloud, R.T / factor, -R.T @ t / factor)
         residuals = np.linalg.norm(target.positions - warp(target.cloud.points), axis=1)
-        counts = registration.problem.counts
-        shares = _without_own_share(target.cloud, residuals, np.ones(len(residuals)), counts)
-        backward.append(BackwardWarp(warp, None, *shares))
+        weights, expected = target.cloud.weights, np.ones(len(residuals))
+        backward.append(_calibrated(target.cloud, warp, None, residuals, expected, weights, counts))
     return BackwardWarps(backward, (), registration.map.shape[1])
 
 
-def _without_own_share(cloud: Cloud, residuals: Array, expected: Array, counts: IndexArray) -> tuple[Array, Array]:
-    """Residuals against positions to which the cloud itself did not contribute, for all landmarks."""
+def _expected(
+    reduced: ReducedCloud,
+    given: Array,  # (s,) weights before a robust loss lowered them
+) -> Array:  # (s,)
+    """Standard deviations of the leave-one-out residuals in units of that of the noise.
+
+    1 / Q_jj is the variance of residual j, with that of the noise, 1 / w_j.  A robust loss lowers w_j because of the
+    residual, not because the noise is larger; therefore the given weight takes its place.
+    """
+    variances = 1 / np.maximum(reduced.diagonal(), reduced.rounding) - 1 / reduced.weights
+    return np.sqrt(np.maximum(variances, 0.0) + 1 / given)
+
+
+def _calibrated(
+    cloud: Cloud,  # the map at the landmarks that the cloud saw
+    warp: Warp,
+    uncertainty: WarpPrediction | None,
+    residuals: Array,  # (s,) lengths
+    expected: Array,  # (s,)
+    given: Array,  # (s,) weights before a robust loss lowered them
+    counts: IndexArray,  # (m,) clouds that saw each landmark
+) -> BackwardWarp:
+    """The warp with residuals against positions to which the cloud itself did not contribute."""
     views = np.maximum(counts[cloud.seen], 2)
     lengths, deviations = np.full(len(counts), np.nan), np.full(len(counts), np.nan)
+    rejected = np.zeros(len(counts), dtype=bool)
     lengths[cloud.seen] = residuals * views / (views - 1)
     deviations[cloud.seen] = expected
-    return lengths, deviations
+    rejected[cloud.seen] = cloud.weights < REJECTED * given
+    return BackwardWarp(warp, uncertainty, lengths, deviations, rejected)

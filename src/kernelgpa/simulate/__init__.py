@@ -3,23 +3,27 @@
 Enters: sizes, noise, visibility and a seed; the same seed gives the same scene.
 Leaves: a :class:`Simulation`: the points that each cloud measured, (n, m, d) in mm with NaN if unseen, and the truth:
 the undeformed template, all vertices in each cloud's frame, and the poses of the sensors.
-``liver``, ``face``, ``ct`` and ``sheet`` make scenes; ``exchanged`` adds wrong matches.  No equations of
-docs/theory.md live here; each module states the geometry of its own body.
+``liver``, ``face``, ``ct``, ``sheet``, ``bending_sheet``, ``walker`` and ``specimens`` make scenes; ``exchanged`` adds
+wrong matches.  No equations of docs/theory.md live here; each module states the geometry of its own body.
 """
 
 from .ct import SEEN_IN, Scans, ct, lungs_mesh
 from .face import Faces, face, head_mesh
 from .liver import liver, liver_mesh
 from .mismatches import exchanged
-from .sheet import Views, sheet, sheet_mesh
+from .sheet import Views, bending_sheet, sheet, sheet_mesh
 from .simulation import Simulation
+from .specimens import Specimens, specimens
+from .walker import walker
 
 __all__ = [
     "SEEN_IN",
     "Faces",
     "Scans",
     "Simulation",
+    "Specimens",
     "Views",
+    "bending_sheet",
     "ct",
     "exchanged",
     "face",
@@ -29,4 +33,6 @@ __all__ = [
     "lungs_mesh",
     "sheet",
     "sheet_mesh",
+    "specimens",
+    "walker",
 ]

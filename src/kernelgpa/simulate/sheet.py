@@ -1,4 +1,4 @@
-"""A sheet bent like paper and photographed from the front: 2D views of a 3D bending.
+"""A sheet bent like paper: photographed from the front (2D views of a 3D bending), or measured in space.
 
 The flat sheet lies in the plane, 300 mm x 200 mm about the origin.  In view t it is rolled on a cylinder whose axis
 lies in its plane, at right angles to the unit vector n, with the curvature k.  A point p at the distance  s = p . n
@@ -23,12 +23,15 @@ from ..errors import InvalidSetting
 from ..observations.sampling import farthest_points
 from ..typing import Array, IndexArray
 from .checks import require_amount, require_counts, require_observation_settings
-from .simulation import Simulation, observe, to_sensor_frames
+from .poses import random_poses
+from .simulation import Simulation, align_to_template, observe, to_sensor_frames
 
 SHEET_WIDTH, SHEET_HEIGHT = 300.0, 200.0  # mm
 MIN_CURVATURE = 0.3  # as a share of the largest
 MAX_ANGLE = 80.0  # degrees between the camera axis and the normal of the sheet
 MAX_ROLL, MAX_SHIFT = 20.0, 50.0  # degrees and mm, of the camera in its own plane
+LEAST_RADIUS = SHEET_WIDTH / np.pi  # mm: the width of the sheet is half a turn
+CAMERA_ROTATION, CAMERA_SHIFT = 30.0, 100.0  # degrees and mm, of the camera that measures in space
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,60 @@ def sheet(
     surfaces = to_sensor_frames(bent, rotations, translations)[:, :, :2]
     points = observe(surfaces[:, chosen], noise, hidden, rng)
     return Views(points, template[chosen], chosen, template, faces, surfaces, rotations, translations, bent)
+
+
+def bending_sheet(
+    clouds: int = 10,
+    landmarks: int = 90,
+    radius: float = 150.0,
+    hidden: float = 0.0,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> Simulation:
+    """Simulate a sheet that bends both ways, measured in space by a depth camera.
+
+    Every second cloud is bent to the other side, which makes it nearly a mirror image; no cloud is reflected.
+
+    Parameters
+    ----------
+    clouds, landmarks : int
+        The numbers n of clouds and m of landmarks, which are spread over the sheet.
+    radius : float
+        Radius in mm of the narrowest cylinder, 96 or more.
+    hidden : float
+        Share of the observations that are missing, 0 <= hidden < 1.
+    noise : float
+        Standard deviation of each coordinate in mm.
+    seed : int
+        The same seed gives the same scene.
+
+    Returns
+    -------
+    Simulation
+        The observations (n, m, 3) and the truth, in mm; the template is flat.
+
+    Examples
+    --------
+    >>> from kernelgpa import simulate
+    >>> simulate.bending_sheet(clouds=4, landmarks=40).points.shape
+    (4, 40, 3)
+    """
+    require_observation_settings(hidden, noise, seed)
+    if not (isinstance(radius, Real) and radius >= LEAST_RADIUS):
+        raise InvalidSetting(f"radius is {radius!r}; expected {LEAST_RADIUS:.0f} mm or more")
+    flat, faces = sheet_mesh(10.0)
+    require_counts(clouds, landmarks, len(flat))
+    rng = np.random.default_rng(seed)
+    chosen = farthest_points(flat, landmarks, first=int(rng.integers(len(flat))))
+    axes = rng.uniform(0, np.pi) + np.pi * np.arange(clouds) / clouds
+    sides = rng.permutation(np.where(np.arange(clouds) % 2, -1, 1))
+    curvatures = sides * rng.uniform(MIN_CURVATURE, 1, clouds) / radius
+    vertices = np.column_stack([flat, np.zeros(len(flat))])
+    bent = np.stack([roll(flat, axis, curvature) for axis, curvature in zip(axes, curvatures, strict=True)])
+    rotations, translations = random_poses(clouds, CAMERA_ROTATION, CAMERA_SHIFT, rng)
+    surfaces = to_sensor_frames(align_to_template(bent, vertices), rotations, translations)
+    points = observe(surfaces[:, chosen], noise, hidden, rng)
+    return Simulation(points, vertices[chosen], chosen, vertices, faces, surfaces, rotations, translations)
 
 
 def roll(flat: Array, axis: float, curvature: float) -> Array:  # (v, 2) -> (v, 3)

@@ -158,9 +158,9 @@ def choose(error: LeaveOneOutError, start: tuple[float, ...] | None = None) -> t
     simplex = centre + np.vstack([np.zeros(len(free)), np.diag(steps)])
     options = {"initial_simplex": simplex, "xatol": PRECISION, "fatol": np.inf, "maxfev": MOST_EVALUATIONS}
     found = minimize(bounded, centre, method="Nelder-Mead", options=options)
-    return _rounded(start, settings_at(found.x), free)
+    return rounded(start, settings_at(found.x), free)
 
 
-def _rounded(start: tuple[float, ...], settings: tuple[float, ...], free: Sequence[int]) -> tuple[float, ...]:
-    """The settings that were searched, with few significant digits."""
+def rounded(start: tuple[float, ...], settings: Sequence[float], free: Sequence[int]) -> tuple[float, ...]:
+    """The free settings with few significant digits, the others as they are in ``start``."""
     return tuple(float(f"{value:.{DIGITS}g}") if i in free else start[i] for i, value in enumerate(settings))
