@@ -130,8 +130,8 @@ def _short_text(summary: Summary, output: Path) -> str:
     return "\n".join([*lines, f"result: {output}", f"report: {output / 'report.html'}"])
 
 
-def _error_line(name: str, errors: ErrorStatistics | None, unit: str | None) -> list[str]:
-    if errors is None or errors.median is None:
+def _error_line(name: str, errors: ErrorStatistics, unit: str | None) -> list[str]:
+    if errors.median is None:
         return []
     suffix = f" {unit}" if unit else ""
     median, worst = formatted(errors.median, suffix), formatted(errors.worst, suffix)

@@ -116,15 +116,13 @@ def _targets_of(registration: Registration) -> list[Target]:
 
 
 def rigid_backward(registration: Registration) -> BackwardWarps:
-    """The inverse motions of the clouds; the residuals are those of the motions themselves."""
+    """The inverse motions of the clouds; the residuals are those of the motions themselves, in the frame of each."""
     backward = []
     motions = zip(registration.size_factors, registration.rotations, registration.translations, strict=True)
-    for target, (factor, R, t) in zip(_targets_of(registration), motions, strict=True):
-        warp = affine_warp(target.cloud, R.T / factor, -R.T @ t / factor)
-        residuals = np.linalg.norm(target.positions - warp(target.cloud.points), axis=1)
-        counts = registration.problem.counts
-        shares = _without_own_share(target.cloud, residuals, np.ones(len(residuals)), counts)
-        backward.append(BackwardWarp(warp, None, *shares))
+    for t, (target, (factor, R, translation)) in enumerate(zip(_targets_of(registration), motions, strict=True)):
+        warp = affine_warp(target.cloud, R.T / factor, -R.T @ translation / factor)
+        lengths = registration.statistics.residuals[t] / factor
+        backward.append(BackwardWarp(warp, None, lengths, np.where(np.isnan(lengths), np.nan, 1.0)))
     return BackwardWarps(backward, (), registration.map.shape[1])
 
 

@@ -57,8 +57,8 @@ class Agreement:
         Images of all observations in the map, NaN where unseen.
     map_distances, sensor_distances : ndarray of shape (n, m)
         Distance from the mean image of the landmark, and from the mean of the other clouds in the cloud's own frame.
-    residuals : ndarray of shape (n, m), or None
-        Leave-one-out residuals in the map; None for rigid warps.
+    residuals : ndarray of shape (n, m)
+        Leave-one-out residuals in the map.
     per_landmark, per_cloud : Disagreement
         Root mean squares of the distances.
 
@@ -106,8 +106,8 @@ class Agreement:
         return np.linalg.norm(sensor_residuals(self._compared, jacobians), axis=2)
 
     @property
-    def residuals(self) -> Array | None:
-        return self.gpa.residuals_ if self.gpa._deforms else None
+    def residuals(self) -> Array:
+        return self.gpa.residuals_
 
     @cached_property
     def per_landmark(self) -> Disagreement:
