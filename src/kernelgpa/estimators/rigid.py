@@ -36,7 +36,6 @@ from .registration import (
 from .robust import Reweighting, require_loss
 from .settings import is_automatic
 
-
 EXACT_SHARE = 1e-9  # of the map's size: smaller residuals are rounding errors
 
 
