@@ -28,11 +28,10 @@ from scipy.stats import chi2
 from .._numerics.threads import parallel_map
 from ..observations.cloud import Cloud
 from ..typing import Array, IndexArray
-from ..warps import Warp, smoothing_per_cloud
+from ..warps import ReducedCloud, Warp, smoothing_per_cloud
 from ..warps.affine import affine_warp
 from ..warps.automatic import LeaveOneOutError, Search, Target, choose, sample
 from ..warps.leave_out import leave_one_out
-from ..warps.protocols import WarpPrediction
 from .problem import Problem
 from .registration import Registration
 
@@ -44,7 +43,7 @@ class BackwardWarp:
     """The warp from the map into one cloud."""
 
     warp: Warp
-    uncertainty: WarpPrediction | None  # None: that of a rigid motion, which is the same everywhere
+    uncertainty: ReducedCloud | None  # None: that of a rigid motion, which is the same everywhere
     residuals: Array  # (m,) lengths of the leave-one-out residuals, in the frame of the cloud; NaN where unseen
     expected: Array  # (m,) their standard deviations in units of that of the noise
 

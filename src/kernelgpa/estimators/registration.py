@@ -111,6 +111,7 @@ class Registration:
     faithful: Faithful | None = None
     certificate: Certificate | None = None  # of the rotations; None: they do not maximise one quadratic form
     choice: AutomaticChoice | None = None  # of automatic settings; None: all were given
+    warnings: tuple[str, ...] = ()  # that the fit issued
 
     @property
     def eigenvalues(self) -> Array:  # (d + 1,)
