@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
@@ -74,10 +77,25 @@ class KernelGPAWarning(UserWarning):
 
 
 _PACKAGE = str(Path(__file__).parent)
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect the messages of the warnings that are issued meanwhile; they are issued all the same."""
+    messages: list[str] = []
+    token = _collected.set(messages)
+    try:
+        yield messages
+    finally:
+        _collected.reset(token)
 
 
 def warn(message: str) -> None:
     """Issue a :class:`KernelGPAWarning` that points at the line of the caller's code that entered the package."""
+    messages = _collected.get()
+    if messages is not None and message not in messages:
+        messages.append(message)
     frame: FrameType | None = sys._getframe(1)
     level, entered = 2, 2
     while frame is not None:

@@ -171,8 +171,8 @@ def _short_text(summary: Summary, output: Path) -> str:
     return "\n".join([*lines, f"result: {output}", f"report: {output / 'report.html'}"])
 
 
-def _error_line(name: str, errors: ErrorStatistics | None, summary: Summary) -> list[str]:
-    if errors is None or errors.median is None:
+def _error_line(name: str, errors: ErrorStatistics, summary: Summary) -> list[str]:
+    if errors.median is None:
         return []
     words = vocabulary(summary.kind)
     suffix = f" {summary.unit}" if summary.unit else ""

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._numerics.threads import limit_threads
-from ..errors import KernelGPAWarning, warn
+from ..errors import KernelGPAWarning, collected_warnings, warn
 from ..gauge.rigid import rigid_registration
 from ..typing import Array
 from ..warps import Family
@@ -193,10 +193,9 @@ def _fit(
     like: Family | None = None,  # a family whose fit to the same clouds was within the memory
 ) -> _Fit:
     resolved = estimator._with_settings(settings, loss)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", KernelGPAWarning)
+    with warnings.catch_warnings(), collected_warnings() as messages:
+        warnings.simplefilter("ignore", KernelGPAWarning)
         folds = resolved._fit_problem(problem, resolved._prepared(problem, like))
-    messages = [str(one.message) for one in caught if issubclass(one.category, KernelGPAWarning)]
     return _Fit(resolved.registration_, folds, messages)
 
 

@@ -32,11 +32,10 @@ from scipy.stats import chi2
 from .._numerics.threads import parallel_map
 from ..observations.cloud import Cloud
 from ..typing import Array, BoolArray, IndexArray
-from ..warps import Warp, smoothing_per_cloud
+from ..warps import ReducedCloud, Warp, smoothing_per_cloud
 from ..warps.affine import affine_warp
 from ..warps.automatic import LeaveOneOutError, Search, Target, choose, sample
 from ..warps.leave_out import leave_one_out
-from ..warps.protocols import ReducedCloud, WarpPrediction
 from .problem import Problem
 from .registration import Registration
 
@@ -50,7 +49,7 @@ class BackwardWarp:
     """The warp from the map into one cloud."""
 
     warp: Warp
-    uncertainty: WarpPrediction | None  # None: that of a rigid motion, which is the same everywhere
+    uncertainty: ReducedCloud | None  # None: that of a rigid motion, which is the same everywhere
     residuals: Array  # (m,) lengths of the leave-one-out residuals, in the frame of the cloud; NaN where unseen
     expected: Array  # (m,) their standard deviations in units of that of the noise
     rejected: BoolArray  # (m,) whether a robust loss rejected the observation
@@ -129,14 +128,14 @@ def _targets_of(registration: Registration) -> list[Target]:
 
 
 def rigid_backward(registration: Registration) -> BackwardWarps:
-    """The inverse motions of the clouds; the residuals are those of the motions themselves."""
-    backward, counts = [], registration.problem.counts
+    """The inverse motions of the clouds; the residuals are those of the motions themselves, in the frame of each."""
+    backward, weights = [], registration.statistics.weights
+    rejected = weights < REJECTED * registration.problem.observations.weights
     motions = zip(registration.size_factors, registration.rotations, registration.translations, strict=True)
-    for target, (factor, R, t) in zip(_targets_of(registration), motions, strict=True):
-        warp = affine_warp(target.cloud, R.T / factor, -R.T @ t / factor)
-        residuals = np.linalg.norm(target.positions - warp(target.cloud.points), axis=1)
-        weights, expected = target.cloud.weights, np.ones(len(residuals))
-        backward.append(_calibrated(target.cloud, warp, None, residuals, expected, weights, counts))
+    for t, (target, (factor, R, translation)) in enumerate(zip(_targets_of(registration), motions, strict=True)):
+        warp = affine_warp(target.cloud, R.T / factor, -R.T @ translation / factor)
+        lengths = registration.statistics.residuals[t] / factor
+        backward.append(BackwardWarp(warp, None, lengths, np.where(np.isnan(lengths), np.nan, 1.0), rejected[t]))
     return BackwardWarps(backward, (), registration.map.shape[1])
 
 
@@ -156,7 +155,7 @@ def _expected(
 def _calibrated(
     cloud: Cloud,  # the map at the landmarks that the cloud saw
     warp: Warp,
-    uncertainty: WarpPrediction | None,
+    uncertainty: ReducedCloud | None,
     residuals: Array,  # (s,) lengths
     expected: Array,  # (s,)
     given: Array,  # (s,) weights before a robust loss lowered them

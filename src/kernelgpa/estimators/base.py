@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._numerics.threads import limit_threads, one_blas_thread
-from ..errors import InvalidObservations, InvalidSetting, NotFitted, warn
+from ..errors import InvalidObservations, InvalidSetting, NotFitted, collected_warnings, warn
 from ..gauge.certificate import Certificate
 from ..observations import Observations, as_observations
 from ..observations.arrays import masked_as_nan
@@ -187,10 +187,11 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         self
         """
         self._check_settings()
-        with one_blas_thread(), limit_threads(self.n_jobs):
+        with one_blas_thread(), limit_threads(self.n_jobs), collected_warnings() as messages:
             # who takes part; initial estimate
             problem = screen(as_observations(points, weights), self._sizes_differ, self.mirrored)
             self._fit_problem(problem)
+        self._store(replace(self._fitted, warnings=tuple(messages)))
         return self
 
     @abstractmethod
@@ -337,10 +338,11 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         return np.stack([warp.sensor_jacobian(one) for warp, one in self._with_warps(points)])
 
     def diagnose(self, points: npt.ArrayLike | None = None, cloud: Name | None = None) -> list[Finding]:
-        """What may be wrong with the registration, most severe first.
+        """What may be wrong with the registration, most severe first; an empty list if every check ran and passed.
 
         With ``points`` (k, d) of a ``cloud``, also whether they lie too far from its landmarks to be warped.  A finding
-        has a ``kind``, a ``severity`` from 0 to 1, what was ``found``, and an ``action`` to take.
+        has a ``kind``, a ``severity`` from 0 to 1 (the share of the leave-one-out error that mending it is expected to
+        remove), what was ``found``, and an ``action`` to take.  A check that could not run is a finding too.
         """
         from ..trust.diagnosis import diagnose
 
@@ -350,7 +352,7 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         return diagnose(self, points, cloud)
 
     def suspicious_observations(self, count: int | None = None) -> list[SuspiciousObservation]:
-        """Observations by leave-one-out residual, largest first; an empty list for rigid registrations.
+        """Observations by leave-one-out residual, largest first.
 
         Each has the names of its ``cloud`` and ``landmark``, its ``residual`` in the map, and its ``weight`` as a share
         of the weight given.  ``count`` limits their number; by default all are listed.

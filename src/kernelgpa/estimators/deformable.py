@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Self
 
@@ -27,7 +28,15 @@ from .backward import BackwardWarps, fit_backward
 from .base import GPA, PreparedClouds
 from .left_out import DeformableFolds
 from .problem import Problem
-from .registration import Registration, Solution, WarpStatistics, all_poses, warn_if_not_converged, whole_map
+from .registration import (
+    Registration,
+    Solution,
+    WarpStatistics,
+    all_poses,
+    residual_lengths,
+    warn_if_not_converged,
+    whole_map,
+)
 from .robust import Reweighting, Weighting, require_loss
 from .settings import is_automatic, require_mirrored
 
@@ -85,7 +94,7 @@ class DeformableGPA(GPA):
         prepared = self._prepared(problem) if prepared is None else prepared
         weighting = Reweighting(self.robust, problem)
         solve = self._solve_weighted(problem, prepared, weighting.current)
-        while weighting.update(solve.clouds, solve.solution):  # never, if robust is None
+        while weighting.update(partial(residual_lengths, solve.clouds), solve.solution):  # never, if robust is None
             del solve  # its matrices make room for the next
             solve = self._solve_weighted(problem, prepared, weighting.current)
         warn_if_not_converged(solve.solution.gauge)

@@ -46,7 +46,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class WarpStatistics:
-    """Weights and leave-one-out residuals of the observations; for rigid motions the residuals are NaN."""
+    """Weights and leave-one-out residuals of the observations."""
 
     weights: Array  # (n, m) of the last solve; 0 for landmarks that were not seen or not shared
     residuals: Array  # (n, m) lengths of the leave-one-out residuals, in the map
@@ -54,12 +54,25 @@ class WarpStatistics:
     inducing_errors: Array  # (n,) what inducing points may miss of a warp, in the map; 0 if nothing
 
     @classmethod
-    def of_rigid(cls, problem: Problem) -> WarpStatistics:
-        """Leave-one-out residuals are not computed for rigid motions; compare ``transform_clouds`` with ``map_``."""
-        weights = np.zeros(problem.shape)
-        weights[:, problem.landmarks] = problem.restricted.weights
-        unknown = np.full(problem.shape, np.nan)
-        return cls(weights, unknown, unknown, np.zeros(len(weights)))
+    def of_motions(
+        cls,
+        problem: Problem,
+        used: Observations,  # the clouds on the shared landmarks, with the weights of the last solve
+        lengths: Array,  # (n, k) leave-one-out lengths on the shared landmarks
+    ) -> WarpStatistics:
+        """Of rigid motions or similarities.
+
+        A residual from the mean of the other clouds has the variance of the noise 1 / w_tj plus that of this mean:
+        the noise has the share 1 - w_tj / sum_t w_tj of it.
+        """
+        weights, residuals = np.zeros(problem.shape), np.full(problem.shape, np.nan)
+        weights[:, problem.landmarks] = used.weights
+        residuals[:, problem.landmarks] = lengths
+        given = problem.observations.weights
+        total = given[problem.participating].sum(axis=0)
+        shares = np.sqrt(np.maximum(1 - given / np.where(total > 0, total, 1.0), 0.0))
+        shares[problem.mirrored] = 1.0
+        return cls(weights, residuals, residuals * shares, np.zeros(len(weights)))
 
     @classmethod
     def of_warps(
@@ -98,6 +111,7 @@ class Registration:
     faithful: Faithful | None = None
     certificate: Certificate | None = None  # of the rotations; None: they do not maximise one quadratic form
     choice: AutomaticChoice | None = None  # of automatic settings; None: all were given
+    warnings: tuple[str, ...] = ()  # that the fit issued
 
     @property
     def eigenvalues(self) -> Array:  # (d + 1,)
@@ -142,11 +156,16 @@ def residual_lengths(clouds: Sequence[ReducedCloud], positions: Array) -> Array:
     return lengths
 
 
-def posed_observations(observations: Observations, gauge: Gauge) -> Array:  # (n, m, d), NaN where unseen
-    """Every observation after the rigid motion of its cloud."""
+def posed_observations(
+    observations: Observations,
+    gauge: Gauge,
+    size_factors: Array | None = None,  # (n,); None: all 1
+) -> Array:  # (n, m, d), NaN where unseen
+    """Every observation after the rigid motion, or the similarity, of its cloud."""
+    factors = np.ones(len(observations.clouds)) if size_factors is None else size_factors
     posed = np.full((len(observations.clouds), len(observations.landmarks), observations.dimension), np.nan)
     for t, cloud in enumerate(observations.clouds):
-        posed[t, cloud.seen] = cloud.points @ gauge.rotations[t].T + gauge.translations[t]
+        posed[t, cloud.seen] = factors[t] * cloud.points @ gauge.rotations[t].T + gauge.translations[t]
     return posed
 
 

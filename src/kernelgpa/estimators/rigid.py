@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -14,15 +15,28 @@ from ..errors import InvalidSetting
 from ..gauge.certificate import Certificate, certify
 from ..gauge.rigid import RigidSystem, rigid_registration, similarity_registration
 from ..observations import Observations
+from ..observations.collection import reweighted
 from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Warp
 from ..warps.affine import affine_warp
+from .automatic import HEAVY_TAIL, LEAST_GAIN, LOSS, TAIL_QUANTILE, AutomaticChoice
 from .backward import BackwardWarps, rigid_backward
 from .base import GPA, PreparedClouds
 from .left_out import Prediction
+from .motion_residuals import motion_residual_lengths
 from .problem import Problem
-from .registration import Registration, Solution, WarpStatistics, all_poses, warn_if_not_converged, whole_map
-from .settings import require_mirrored
+from .registration import (
+    Registration,
+    Solution,
+    WarpStatistics,
+    all_poses,
+    warn_if_not_converged,
+    whole_map,
+)
+from .robust import Reweighting, require_loss
+from .settings import is_automatic, require_mirrored
+
+EXACT_SHARE = 1e-9  # of the map's size: smaller residuals are rounding errors
 
 
 class RigidGPA(GPA):
@@ -32,6 +46,9 @@ class RigidGPA(GPA):
     ----------
     scaling : bool, default=False
         Whether each cloud has a size factor of its own.  Sizes are relative: the total size of all clouds is kept.
+    robust : {"huber", "tukey", "geman-mcclure", "auto"} or None, default=None
+        Loss by which observations far from the others are down-weighted.  "auto": one is used if the residuals have
+        heavy tails and most of them are smaller with it.
     mirrored : {"leave-out", "keep", "error"}, default="leave-out"
         What happens to mirror images, as in :class:`KernelGPA`.
 
@@ -52,11 +69,15 @@ class RigidGPA(GPA):
     shared_landmarks_ : array of int
         Landmarks that two or more participating clouds saw; the map is solved from these.
     weights_ : array (n, m)
-        The weights as given.
+        Weights of the last solve: as given, lowered by a robust loss.
     mirrored_ : list
         Names of the clouds that are mirror images of the others, whether they were left out of the map or kept.
-    residuals_, scaled_residuals_ : arrays (n, m)
-        All NaN, because they are computed only for warps that deform.
+    residuals_ : array (n, m)
+        Distance of each observation, after its motion, from the mean of the other clouds; NaN where unseen.
+    scaled_residuals_ : array (n, m)
+        The same, times the standard deviation of the noise over that expected of each residual: lengths that compare.
+    robust_, automatic_ : str or None, AutomaticChoice or None
+        The loss that was used, and why if it was "auto".
     certified_ : bool or None
         Whether the rotations are proven to be the global optimum of their cost (theory, eqs. 16b and 16c).  None with
         ``scaling=True``, where rotations and sizes are optimised in turn.
@@ -81,11 +102,11 @@ class RigidGPA(GPA):
 
     _deforms: ClassVar[bool] = False
     modes = "rigid"
-    robust = None
     n_jobs = None
 
-    def __init__(self, scaling: bool = False, mirrored: str = "leave-out") -> None:
+    def __init__(self, scaling: bool = False, robust: str | None = None, mirrored: str = "leave-out") -> None:
         self.scaling = scaling
+        self.robust = robust
         self.mirrored = mirrored
 
     @property
@@ -93,36 +114,70 @@ class RigidGPA(GPA):
         return bool(self.scaling)
 
     def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> RigidFolds:
-        solution = self._solve(problem.participants, problem.initial.gauge.rotations)
-        factors = problem.unit_sizes
-        if solution.size_factors is not None:
-            factors[problem.participating] = solution.size_factors
-        rotations, translations = all_poses(problem, solution.gauge)
-        warps = _motions(problem.observations, factors, rotations, translations)
+        choice = None
+        if is_automatic(self.robust):
+            solve, loss, choice = self._choose_loss(problem)
+        else:
+            loss = self.robust
+            solve = self._solve_robustly(problem, loss)
+        gauge = solve.solution.gauge
+        warn_if_not_converged(gauge)
+        rotations, translations = all_poses(problem, gauge)
         registration = Registration(
             problem,
-            solution.gauge,
+            gauge,
             problem.initial.spectrum,
-            warps,
-            whole_map(problem, solution.gauge, warps),
+            solve.motions,
+            whole_map(problem, gauge, solve.motions),
             rotations,
             translations,
-            factors,
-            WarpStatistics.of_rigid(problem),
+            _size_factors(problem, solve.solution),
+            WarpStatistics.of_motions(problem, solve.observations, solve.lengths),
             self._family(),
             smoothing=0.0,
-            settings=self.get_params(deep=False),
+            settings={**self.get_params(deep=False), "robust": loss},
+            choice=choice,
         )
-        warn_if_not_converged(solution.gauge)
         self._store(registration)
-        return RigidFolds(self, problem.participants, solution.gauge.rotations)
+        return RigidFolds(self, solve.observations.at(problem.participating), gauge.rotations)
+
+    def _choose_loss(self, problem: Problem) -> tuple[MotionSolve, str | None, AutomaticChoice]:
+        """A plain solve, or a robust one if the residuals have heavy tails and it makes most of them smaller."""
+        plain = self._solve_robustly(problem, None)
+        known = plain.lengths[np.isfinite(plain.lengths)]
+        median = float(np.median(known))
+        exact = median <= EXACT_SHARE * float(plain.solution.gauge.scales[0])
+        tail = np.nan if exact else float(np.quantile(known, TAIL_QUANTILE)) / median
+        solve, loss, gain = plain, None, np.nan
+        if tail > HEAVY_TAIL:
+            robust = self._solve_robustly(problem, LOSS)
+            gain = 1 - robust.typical_length / plain.typical_length
+            if gain > LEAST_GAIN:
+                solve, loss = robust, LOSS
+        error = float(np.nanmean(solve.lengths))
+        return solve, loss, AutomaticChoice({"robust": loss}, error, tail, gain)
+
+    def _solve_robustly(self, problem: Problem, loss: str | None) -> MotionSolve:
+        """Solve, and with a loss solve again with renewed weights until they settle."""
+        weighting = Reweighting(loss, problem, within_clouds=True)
+        while True:
+            observations, rotations = weighting.current.observations, weighting.current.rotations
+            solution = self._solve(observations.at(problem.participating), rotations)
+            motions = _motions(
+                problem.observations, _size_factors(problem, solution), *all_poses(problem, solution.gauge)
+            )
+            lengths_against = partial(motion_residual_lengths, problem, motions, self.scaling)
+            if not weighting.update(lengths_against, solution):
+                return MotionSolve(observations, solution, motions, lengths_against(solution.gauge.map))
 
     @property
     def certificate_(self) -> Certificate | None:
         """As for every registration; computed when first read, because for hundreds of clouds it takes long."""
         found = self._fitted
         if found.certificate is None and not self.scaling:
-            operator = RigidSystem(found.problem.participants.stacked).operator
+            problem = found.problem
+            used = reweighted(problem.restricted, found.statistics.weights[:, problem.landmarks])
+            operator = RigidSystem(used.at(problem.participating).stacked).operator
             self._store(replace(found, certificate=certify(operator, found.gauge.rotations)))
         return self._fitted.certificate
 
@@ -145,6 +200,29 @@ class RigidGPA(GPA):
         if not isinstance(self.scaling, (bool, np.bool_)):
             raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
         require_mirrored(self.mirrored)
+        if self.robust is not None and not is_automatic(self.robust):
+            require_loss(self.robust)
+
+
+class MotionSolve(NamedTuple):
+    """One solve: the observations with their weights, the map, the motions of all clouds, their residuals."""
+
+    observations: Observations  # all clouds on the shared landmarks
+    solution: Solution
+    motions: list[Warp]  # (n,)
+    lengths: Array  # (n, k) leave-one-out, on the shared landmarks
+
+    @property
+    def typical_length(self) -> float:
+        """Eq. 20a."""
+        return float(np.nanmean(np.sqrt(self.lengths)))
+
+
+def _size_factors(problem: Problem, solution: Solution) -> Array:  # (n,)
+    factors = problem.unit_sizes
+    if solution.size_factors is not None:
+        factors[problem.participating] = solution.size_factors
+    return factors
 
 
 @dataclass(frozen=True)

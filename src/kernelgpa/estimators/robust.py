@@ -19,7 +19,7 @@ the mean of few observations would follow the wrong ones among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +30,8 @@ from ..errors import InvalidSetting, warn
 from ..observations import Observations
 from ..observations.collection import reweighted
 from ..typing import Array
-from ..warps import ReducedCloud
 from .problem import Problem
-from .registration import Solution, posed_observations, residual_lengths
+from .registration import Solution, posed_observations
 
 SHRINK = 0.6
 FIRST_SHARE = 0.9  # of the observations that the first scale takes in
@@ -42,6 +41,8 @@ MOST_SOLVES = 60
 EQUAL_SUPPORT = 1e-9  # relative: two views of a landmark with the same support count alike
 EXACT_COPIES = 1e-6  # of the map's size: residuals below this are those of exact copies
 MOST_CANDIDATES = 60  # observations of a landmark whose support is counted
+
+ResidualLengths = Callable[[Array], Array]  # (k, d) positions in the map -> (n, k) leave-one-out lengths of all clouds
 
 
 def _huber(r: Array) -> Array:
@@ -141,10 +142,14 @@ class Reweighting:
 
     Each solve is followed by :meth:`update`, which says whether another one is needed, with the weights in
     ``current``.
+
+    One wrong observation can displace a whole cloud that only moves rigidly.  Lowering the weights of all its
+    observations alike would not help.  With ``within_clouds``, the observations of such a cloud are therefore compared
+    with each other while c shrinks.
     """
 
-    def __init__(self, loss: str | None, problem: Problem) -> None:
-        self._loss, self._problem = loss, problem
+    def __init__(self, loss: str | None, problem: Problem, within_clouds: bool = False) -> None:
+        self._loss, self._problem, self._within_clouds = loss, problem, within_clouds
         self._given = problem.restricted.weights
         self._factors = np.ones_like(self._given)
         self._annealing: Annealing | None = None
@@ -152,7 +157,7 @@ class Reweighting:
         self._progress = with_progress(range(MOST_SOLVES), f"robust={loss!r}, at most", MOST_SOLVES)
         self.current = Weighting(problem.restricted, problem.initial.gauge.rotations)
 
-    def update(self, clouds: Sequence[ReducedCloud], solution: Solution) -> bool:
+    def update(self, lengths_against: ResidualLengths, solution: Solution) -> bool:
         """Renew the weights from the result of a solve; return whether to solve once more."""
         if self._loss is None:
             return False
@@ -165,16 +170,18 @@ class Reweighting:
         if next(self._progress, None) is None:
             warn(f"robust={self._loss!r}: after {MOST_SOLVES} solves the weights still change by {self._change:.2g}")
             return False
-        self._renew(self._annealing, clouds, solution)
+        self._renew(self._annealing, lengths_against, solution)
         return True
 
-    def _renew(self, annealing: Annealing, clouds: Sequence[ReducedCloud], solution: Solution) -> None:
+    def _renew(self, annealing: Annealing, lengths_against: ResidualLengths, solution: Solution) -> None:
         gauge = solution.gauge
-        positions, posed = gauge.map, posed_observations(self._problem.participants, gauge)
+        positions, posed = gauge.map, posed_observations(self._problem.participants, gauge, solution.size_factors)
         rigid = np.linalg.norm(posed - positions, axis=2)
         if not annealing.finished:
             positions = consensus(posed, max(2 * float(np.nanmedian(rigid)), self._rounding))
-        lengths = residual_lengths(clouds, positions)
+        lengths = lengths_against(positions)
+        if self._within_clouds and not annealing.finished:
+            lengths = _relative_to_clouds(lengths)
         # an observation that its warp interpolates has no residual, and keeps its weight
         factors = np.where(np.isnan(lengths), 1.0, annealing.weights(lengths, rigid))
         self._change = float(np.sqrt(np.mean((factors - self._factors)[~np.isnan(lengths)] ** 2)))
@@ -182,3 +189,10 @@ class Reweighting:
         settled = solution.faithful if annealing.finished else None  # then gamma has settled too
         observations = reweighted(self._problem.restricted, self._given * factors)
         self.current = Weighting(observations, gauge.rotations, None if settled is None else settled.gamma)
+
+
+def _relative_to_clouds(lengths: Array) -> Array:  # (n, k) -> (n, k)
+    """Residuals of the clouds with a larger median than usual, divided by the ratio of these medians."""
+    of_clouds = np.nanmedian(lengths, axis=1, keepdims=True)
+    usual = float(np.nanmedian(of_clouds))
+    return np.asarray(lengths * np.minimum(1.0, usual / np.maximum(of_clouds, np.finfo(np.float64).tiny)))

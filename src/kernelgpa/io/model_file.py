@@ -66,6 +66,7 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
         "settings": settings_of(gpa),
         "used": settings_as_json(gpa.registration_.settings),
         "choice": choice_to_record(gpa.automatic_),
+        "warnings": list(gpa.registration_.warnings),
         "clouds": list(observations.names),
         "landmarks": list(observations.landmarks),
         "dimension": observations.dimension,
@@ -177,6 +178,7 @@ def _restored(header: Header, arrays: CheckedArrays) -> GPA:
             _faithful(header["faithful"], gauge),
             certificate_from_pair(header["certificate"]),
             choice_from_record(header["choice"]),
+            _warnings(header["warnings"]),
         )
     )
     return gpa
@@ -246,6 +248,12 @@ def _faithful(pair: object, gauge: Gauge) -> Faithful | None:
     if not isinstance(pair, list) or len(pair) != 2:
         raise InvalidRecord("faithful is no pair")
     return Faithful(gauge, checked_number(pair[0], "gamma", least=0), checked_number(pair[1], "excess", allow_nan=True))
+
+
+def _warnings(messages: object) -> tuple[str, ...]:
+    if not isinstance(messages, list) or not all(isinstance(one, str) for one in messages):
+        raise InvalidRecord("the warnings of the fit are not texts")
+    return tuple(messages)
 
 
 def _about(header: Header) -> dict[str, Any]:

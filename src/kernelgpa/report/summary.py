@@ -90,7 +90,7 @@ class Summary:
     notes: list[str]
     disagreement: ErrorStatistics
     sensor_frame_error: ErrorStatistics
-    left_out_error: ErrorStatistics | None  # None for rigid motions
+    left_out_error: ErrorStatistics
     scales: list[float | None]
     eigenvalues: list[float | None]
     certified: bool | None  # whether the rotations are proven to be the global optimum; None: not applicable
@@ -125,7 +125,7 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         notes=list(metadata.notes),
         disagreement=ErrorStatistics.of(errors.in_map, names),
         sensor_frame_error=ErrorStatistics.of(errors.in_sensor_frame, names),
-        left_out_error=None if residuals is None else ErrorStatistics.of(known_medians(residuals, axis=0), names),
+        left_out_error=ErrorStatistics.of(known_medians(residuals, axis=0), names),
         scales=[_finite(value) for value in gpa.scales_],
         eigenvalues=[_finite(value) for value in gpa.eigenvalues_],
         certified=gpa.certified_,

@@ -58,9 +58,8 @@ def _error_columns(agreement: Agreement, errors: Disagreement, axis: int) -> lis
         _column("disagreement", "length", "disagreement", errors.in_map),
         _column("sensor_error", "length", "sensor-frame error", errors.in_sensor_frame),
     ]
-    if agreement.residuals is not None:
-        medians = known_medians(agreement.residuals, axis)
-        columns.append(_column("left_out_residual", "length", "left-out residual", medians))
+    medians = known_medians(agreement.residuals, axis)
+    columns.append(_column("left_out_residual", "length", "left-out residual", medians))
     if agreement.weight_shares is not None:
         shares = np.where(agreement.visible, agreement.weight_shares, 0.0).sum(axis=axis)
         counts = agreement.visible.sum(axis=axis)

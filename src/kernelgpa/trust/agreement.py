@@ -61,8 +61,8 @@ class Agreement:
         Images of all observations in the map, NaN where unseen.
     map_distances, sensor_distances : ndarray of shape (n, m)
         Distance from the mean image of the landmark, and leave-one-out residual in the cloud's own frame.
-    residuals : ndarray of shape (n, m), or None
-        Leave-one-out residuals in the map; None for rigid warps.
+    residuals : ndarray of shape (n, m)
+        Leave-one-out residuals in the map.
     per_landmark, per_cloud : Disagreement
         Root mean squares of the distances.
 
@@ -109,8 +109,8 @@ class Agreement:
         return np.where(np.isnan(self._compared[:, :, 0]), np.nan, self.gpa.sensor_residuals_)
 
     @property
-    def residuals(self) -> Array | None:
-        return self.gpa.residuals_ if self.gpa._deforms else None
+    def residuals(self) -> Array:
+        return self.gpa.residuals_
 
     @cached_property
     def per_landmark(self) -> Disagreement:

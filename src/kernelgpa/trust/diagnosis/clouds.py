@@ -1,0 +1,193 @@
+"""Whole clouds that are wrong: mirror images, left and right exchanged, another unit, the same cloud twice."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from ...typing import Array, BoolArray, IndexArray
+from .evidence import Evidence
+from .finding import Finding, FittedRegistration, named
+
+SIZE_RATIO = 3.0  # a cloud this many times larger or smaller than the others probably has another unit
+UNITS = {10.0: "mm and cm", 100.0: "cm and m", 1000.0: "mm and m", 25.4: "mm and inches", 2.54: "cm and inches"}
+UNIT_MARGIN = 1.3  # specimens of one unit differ in size by about this factor
+COPY = 1e-9  # of the size of a cloud: clouds that differ by less are the same
+LEAST_PAIRS = 3  # of left and right landmarks
+MOST_SYMMETRIC = 400  # landmarks for which pairs of left and right are searched
+SYMMETRIC = 0.25  # largest distance of a symmetric map from its mirror image, as a share of its size
+DECISIVE = 10.0  # least ratio of squared distances for which exchanging left and right is a repair
+SOLID = {2: 0.04, 3: 0.25}  # least ratio of the last two singular values of a solid body: others are mirror images
+REFINEMENTS = 5  # of the plane of symmetry
+
+
+def mirror_images(evidence: Evidence) -> list[Finding]:
+    """Clouds left out as mirror images, and clouds in which left and right are exchanged."""
+    gpa = evidence.gpa
+    observations = gpa.observations_
+    exchanged, findings = _left_right(gpa), []
+    for repair in exchanged:
+        pairs = [f"{observations.landmarks[i]!r} and {observations.landmarks[j]!r}" for i, j in repair.pairs[:3]]
+        name = observations.names[repair.cloud]
+        found = (
+            f"in cloud {name!r}, exchanging {len(repair.pairs)} pairs of landmarks ({', '.join(pairs)}, ...) lowers "
+            f"the distance from the map after a rigid motion from {repair.before:.3g} to {repair.after:.3g} (root mean "
+            "square, in the unit of the data)"
+        )
+        action = f"exchange the left and right landmarks of cloud {name!r}, or negate one of its coordinates"
+        severity = max(0.1, evidence.gain(_rows(evidence, [repair.cloud])))
+        findings.append(Finding("left and right exchanged", severity, found, action))
+    explained = {observations.names[repair.cloud] for repair in exchanged}
+    others = [name for name in gpa.mirrored_ if name not in explained]
+    if others:
+        rows = [t for t in gpa.registration_.problem.mirrored if observations.names[t] not in explained]
+        found = f"{named('cloud', others)} would fit the others only if reflected, and had to be left out of the map"
+        action = "negate one coordinate of all their points, or drop these clouds"
+        severity = max(0.1, evidence.gain(_rows(evidence, rows)))
+        findings.append(Finding("mirror images", severity, found, action))
+    return findings
+
+
+class Repair(NamedTuple):
+    """A cloud that fits the map once its left and right landmarks are exchanged."""
+
+    cloud: int
+    pairs: list[tuple[int, int]]
+    before: float  # root mean square distance from the map after a rigid motion
+    after: float
+
+
+def _left_right(gpa: FittedRegistration) -> list[Repair]:
+    partner = _symmetry(gpa.map_)
+    if partner is None:
+        return []
+    repairs = []
+    for t, points in enumerate(gpa.observations_.points):
+        before, ratio = _rigid_distance(points, gpa.map_)
+        after, solid = _rigid_distance(points[partner], gpa.map_)
+        pairs = [(j, k) for j, k in enumerate(partner.tolist()) if j < k and np.isfinite(points[[j, k], 0]).any()]
+        decisive = DECISIVE * after**2 < before**2 and before > COPY * float(gpa.scales_[0])
+        if decisive and min(ratio, solid) >= SOLID[points.shape[1]] and len(pairs) >= LEAST_PAIRS:
+            repairs.append(Repair(t, pairs, before, after))
+    return repairs if 2 * len(repairs) < len(gpa.observations_.clouds) else []
+
+
+def _symmetry(positions: Array) -> IndexArray | None:  # (m, d) -> (m,)
+    """For each landmark its partner on the other side of a symmetric map; None if the map is not symmetric."""
+    known = np.flatnonzero(np.isfinite(positions[:, 0]))
+    if not 2 * LEAST_PAIRS <= len(known) <= MOST_SYMMETRIC:
+        return None
+    centred = positions[known] - positions[known].mean(axis=0)
+    size = float(np.sqrt(np.mean(np.sum(centred**2, axis=1))))
+    best, partner = SYMMETRIC * size, None
+    for normal in np.linalg.svd(centred, full_matrices=False)[2]:
+        reflection = np.eye(len(normal)) - 2 * np.outer(normal, normal)
+        for _ in range(REFINEMENTS):
+            order = linear_sum_assignment(cdist(centred, centred @ reflection, "sqeuclidean"))[1]
+            U, _, Vt = np.linalg.svd(centred[order].T @ centred)
+            U[:, -1] *= -np.linalg.det(U) * np.linalg.det(Vt)
+            reflection = U @ Vt
+        distance = float(np.sqrt(np.mean(np.sum((centred - centred[order] @ reflection) ** 2, axis=1))))
+        is_pairing = np.all(order[order] == np.arange(len(order)))
+        if distance < best and is_pairing and np.sum(order != np.arange(len(order))) >= 2 * LEAST_PAIRS:
+            best, partner = distance, np.arange(len(positions))
+            partner[known] = known[order]
+    return partner
+
+
+def _rigid_distance(points: Array, positions: Array) -> tuple[float, float]:  # (m, d), (m, d)
+    """The root mean square distance after the best rigid motion, and the ratio of the last two singular values."""
+    both = np.isfinite(points[:, 0]) & np.isfinite(positions[:, 0])
+    if both.sum() <= points.shape[1]:
+        return np.inf, 0.0
+    source, target = (one[both] - one[both].mean(axis=0) for one in (points, positions))
+    U, s, Vt = np.linalg.svd(source.T @ target)
+    signs = np.ones(len(s))
+    signs[-1] = np.sign(np.linalg.det(U) * np.linalg.det(Vt))
+    distance = float(np.sqrt(np.mean(np.sum((source @ (U * signs) @ Vt - target) ** 2, axis=1))))
+    return distance, float(s[-1] / max(s[-2], np.finfo(np.float64).tiny))
+
+
+def another_unit(evidence: Evidence) -> list[Finding]:
+    """Clouds of another size than the others, by medians, which wrong matches hardly change."""
+    gpa = evidence.gpa
+    ratios = _relative_sizes(gpa.observations_.points, gpa.map_)
+    findings = []
+    for t in np.flatnonzero((ratios > SIZE_RATIO) | (ratios < 1 / SIZE_RATIO)):
+        name, ratio = gpa.observations_.names[t], float(ratios[t])
+        units = [
+            text for unit, text in UNITS.items() if abs(np.log(max(ratio, 1 / ratio) / unit)) < np.log(UNIT_MARGIN)
+        ]
+        found = f"cloud {name!r} is {ratio:.3g} times as large as the others are on its landmarks"
+        found += f", which is about the ratio of {units[0]}" if units else ""
+        action = f"check the unit of cloud {name!r}" + ("" if gpa._sizes_differ else ", or use RigidGPA(scaling=True)")
+        findings.append(Finding("another unit", evidence.gain(_rows(evidence, [int(t)])), found, action))
+    return findings
+
+
+def _relative_sizes(points: Array, positions: Array) -> Array:  # (n, m, d), (m, d) -> (n,)
+    """The median distance of the landmarks of each cloud from its centre, relative to the map and to other clouds."""
+    ratios = np.ones(len(points))
+    for t, one in enumerate(points):
+        both = np.isfinite(one[:, 0]) & np.isfinite(positions[:, 0])
+        own, mapped = (
+            np.median(np.linalg.norm(x - np.median(x, axis=0), axis=1)) for x in (one[both], positions[both])
+        )
+        ratios[t] = own / mapped if own > 0 and mapped > 0 else np.nan
+    return np.asarray(np.nan_to_num(ratios / np.nanmedian(ratios), nan=1.0))
+
+
+def same_cloud_twice(evidence: Evidence) -> list[Finding]:
+    """Clouds that are rigid copies of each other, in data whose other clouds are not."""
+    observations = evidence.gpa.observations_
+    copies = [(t, u) for t, u in _candidates(observations.points, observations.visible) if _copy(evidence, t, u)]
+    if not copies or len({u for _, u in copies}) > len(observations.clouds) / 2:
+        return []
+    pairs = [f"{observations.names[t]!r} and {observations.names[u]!r}" for t, u in copies[:3]]
+    found = f"pairs of clouds that are rigid copies of each other: {len(copies)}, such as {', '.join(pairs)}"
+    action = "keep one cloud of each pair, because a cloud that is given twice counts twice and confirms itself"
+    return [Finding("same cloud twice", min(0.5, 2 * len(copies) / len(observations.clouds)), found, action)]
+
+
+def _candidates(points: Array, visible: BoolArray) -> list[tuple[int, int]]:
+    """Pairs of clouds with the same landmarks and the same size."""
+    centred = np.where(visible[:, :, None], points - np.nanmean(points, axis=1, keepdims=True), 0.0)
+    sizes = np.sqrt(np.sum(centred**2, axis=(1, 2)))
+    order = np.argsort(sizes, kind="stable")
+    near = [(t, u) for t, u in pairwise(order.tolist()) if sizes[u] - sizes[t] <= COPY * sizes[u]]
+    return [(min(t, u), max(t, u)) for t, u in near if np.array_equal(visible[t], visible[u])]
+
+
+def _copy(evidence: Evidence, t: int, u: int) -> bool:
+    points = evidence.gpa.observations_.points
+    size = float(np.nanmax(np.ptp(points[t][evidence.gpa.observations_.visible[t]], axis=0)))
+    return _rigid_distance(points[t], points[u])[0] <= COPY * size
+
+
+def odd_sizes(evidence: Evidence) -> list[Finding]:
+    """Size factors far from those of the others: beyond a factor of 1.6 and five standard deviations."""
+    gpa = evidence.gpa
+    if not gpa._sizes_differ:
+        return []
+    factors = gpa.size_factors_[gpa.registration_.problem.participating]
+    logs = np.log(np.maximum(factors, np.finfo(np.float64).tiny)) - np.log(np.median(factors))
+    limit = max(np.log(1.6), 5 * 1.4826 * float(np.median(np.abs(logs))))
+    odd = gpa.registration_.problem.participating[np.abs(logs) > limit]
+    if not len(odd):
+        return []
+    names = [gpa.observations_.names[t] for t in odd]
+    values = ", ".join(f"{gpa.size_factors_[t]:.3g}" for t in odd[:3])
+    found = f"{named('cloud', names)} have size factors such as {values}; the median of all is {np.median(factors):.3g}"
+    action = "check the unit and the landmarks of these clouds, or use robust='tukey'"
+    return [Finding("unusual size factors", max(0.1, evidence.gain(_rows(evidence, odd))), found, action)]
+
+
+def _rows(evidence: Evidence, clouds: IndexArray | list[int]) -> BoolArray:  # (n, m)
+    """All observations of some clouds."""
+    mask = np.zeros(evidence.gpa.observations_.visible.shape, dtype=bool)
+    mask[np.asarray(clouds, dtype=np.intp)] = True
+    return mask

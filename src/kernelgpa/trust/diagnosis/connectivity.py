@@ -1,0 +1,70 @@
+"""Clouds and landmarks that share too little with the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...gauge.initial import weakest_cut
+from ...observations.cloud import Cloud
+from ...observations.geometry import frame_of
+from ...typing import Array
+from .evidence import Evidence
+from .finding import Finding, named
+
+FEW_SHARED = 2.0  # a cloud with fewer shared landmarks than this multiple of d + 1 is weakly connected
+THIN_SHARED = 0.02  # so is a cloud if its shared landmarks are thinner than this share of its thickness
+
+
+def rarely_seen_landmarks(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    counts = gpa.observations_.counts
+    once, never = int(np.sum(counts == 1)), int(np.sum(counts == 0))
+    if not once + never:
+        return []
+    found = f"landmarks seen by one cloud: {once} of {len(counts)}, by no cloud: {never} of {len(counts)}"
+    action = "do not rely on their positions, because they do not take part in the fit"
+    return [Finding("landmarks seen once or never", 0.2 + 0.3 * (once + never) / len(counts), found, action)]
+
+
+def weakly_connected_clouds(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    observations = gpa.observations_
+    shared = observations.counts >= 2
+    action = "add landmarks that this cloud shares with others and that do not lie in one plane"
+    findings = []
+    for cloud in observations.clouds:
+        common = cloud.points[shared[cloud.seen]]
+        thickness = _relative_thickness(common, cloud)
+        if len(common) < FEW_SHARED * (observations.dimension + 1) or thickness < THIN_SHARED:
+            found = (
+                f"cloud {cloud.name!r} shares {len(common)} landmarks with other clouds, and these span "
+                f"{thickness:.0%} of its thickness"
+            )
+            findings.append(Finding("weakly connected cloud", 0.6, found, action))
+    return findings
+
+
+def _relative_thickness(points: Array, cloud: Cloud) -> float:
+    """Return the spread of the points along their thinnest axis as a share of that of the cloud.
+
+    A cloud of rank r has r axes.  Points that span fewer have the thickness 0.
+    """
+    rank = cloud.frame.rank
+    some, whole = (frame_of(these) for these in (points, cloud.points))
+    thickness, of_cloud = (float(f.spread[rank - 1]) if f.rank >= rank else 0.0 for f in (some, whole))
+    return thickness / max(of_cloud, float(np.finfo(np.float64).tiny))
+
+
+def weakly_connected_groups(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    if not gpa.registration_.problem.weakly_connected:
+        return []
+    core, spectrum = gpa.registration_.problem.participants, gpa.registration_.problem.initial.spectrum
+    first, second = ([core.names[t] for t in group] for group in weakest_cut(core))
+    found = (
+        f"{named('cloud', first)} and {named('cloud', second)} share landmarks that barely determine an affine map "
+        f"between them (eigenvalue {spectrum.dimension} of the affine registration is {1 - spectrum.gap:.0%} of the "
+        "next)"
+    )
+    action = "add shared landmarks that do not lie in one plane, and do not use modes='paper'"
+    return [Finding("weakly connected groups", 0.7, found, action)]

@@ -1,0 +1,137 @@
+"""What several checks read of a fitted registration, computed once.
+
+The error of a registration is the root mean square of the leave-one-out residuals r_tj of its backward warps, in the
+frames of the clouds, in which each observation counts by the share q_tj of its weight that a robust fit left it:
+
+    E^2 = sum_tj q_tj r_tj^2 / sum_tj q_tj
+
+Mending some observations is expected to give them the error of all others.  With E_B that of the others, the expected
+gain is  1 - E_B / E.  It vanishes once a robust fit has rejected these observations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial import KDTree
+from scipy.stats import chi
+
+from ...typing import Array, BoolArray
+from .finding import CheckNotPossible, FittedRegistration
+from .learned_shape import LEAST_CLOUDS, MOST_COORDINATES, learned_residuals
+from .suspicious import weight_shares
+
+OUTLIER_SPREADS = 8.0  # standard deviations from which a residual is suspicious
+OUTLIER_RIGID_DISTANCES = 2.0  # and the multiple of the median rigid distance that it must exceed, as in robust fits
+NEIGHBOURS = 6  # landmarks with which the displacement of an observation is compared
+NO_RESIDUALS = "no cloud has more landmarks than its warp needs, so that no observation has a leave-one-out residual"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Residuals and positions of the observations of a fitted registration: n clouds, m landmarks."""
+
+    gpa: FittedRegistration
+
+    @cached_property
+    def residuals(self) -> Array:  # (n, m)
+        """Lengths of the leave-one-out residuals, in the frame of each cloud."""
+        residuals = self.gpa._backward().residuals
+        if np.isnan(residuals).all():
+            raise CheckNotPossible(NO_RESIDUALS)
+        return residuals
+
+    @cached_property
+    def scaled_residuals(self) -> Array:  # (n, m)
+        """The same times sd(noise) / sd(expected): lengths that compare observations near and far from others."""
+        expected = np.stack([one.expected for one in self.gpa._backward().warps])
+        given, used = self.gpa.observations_.weights, self.gpa.weights_
+        if not self.gpa._deforms:
+            return self.residuals
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            prediction = np.maximum(expected**2 - 1 / used, 0.0)
+            return np.asarray(self.residuals / np.sqrt(1 + given * prediction))
+
+    @cached_property
+    def shares(self) -> Array:  # (n, m)
+        """The share of its weight that each observation has in the fit; 0 where there is no residual."""
+        return np.where(np.isnan(self.residuals), 0.0, np.nan_to_num(weight_shares(self.gpa)))
+
+    @cached_property
+    def displacements(self) -> Array:  # (n, m, d)
+        """From the map to each observation after the rigid motion of its cloud; NaN where unseen."""
+        gpa = self.gpa
+        turned = np.einsum("tij,tmj->tmi", gpa.rotations_, gpa.observations_.points)
+        return np.asarray(gpa.size_factors_[:, None, None] * turned + gpa.translations_[:, None] - gpa.map_)
+
+    @cached_property
+    def limit(self) -> float:
+        """The length from which a scaled residual is suspicious.
+
+        It exceeds the noise, the rounding error, and the deformation: an observation that is no farther from the map
+        than the clouds deform does no more harm than deformation does.
+        """
+        gpa = self.gpa
+        noise = float(np.nanmedian(self.scaled_residuals) / chi(gpa.observations_.dimension).median())
+        deformation = float(np.nanmedian(np.linalg.norm(self.displacements, axis=2)))
+        thinnest = min(cloud.frame.thinness for cloud in gpa.observations_.clouds)  # its inverse amplifies rounding
+        rounding = max(1e-9, 100 * np.finfo(np.float64).eps / thinnest) * gpa.scales_[0]
+        return float(max(OUTLIER_SPREADS * noise, OUTLIER_RIGID_DISTANCES * deformation, rounding))
+
+    @cached_property
+    def suspicious(self) -> BoolArray:  # (n, m)
+        """Observations far from where the others predict them, and displaced otherwise than their neighbours are."""
+        far = np.nan_to_num(self.scaled_residuals) > self.limit
+        if not far.any():
+            return far
+        contrast = self._contrast()
+        noise = float(np.nanmedian(contrast)) / chi(self.gpa.observations_.dimension).median()
+        return np.asarray(far & ~(contrast <= OUTLIER_SPREADS * noise))
+
+    def _contrast(self) -> Array:  # (n, m)
+        """How far the displacement of each observation is from the median displacement of its neighbours."""
+        known = np.flatnonzero(np.isfinite(self.gpa.map_[:, 0]))
+        count = min(NEIGHBOURS + 1, len(known))
+        neighbours = known[KDTree(self.gpa.map_[known]).query(self.gpa.map_[known], k=count)[1]]
+        contrast = np.full(self.displacements.shape[:2], np.nan)
+        for row, j in zip(neighbours, known, strict=True):
+            around = self.displacements[:, row[row != j]]
+            usable = ~np.isnan(around[:, :, 0]).all(axis=1)
+            median = np.nanmedian(around[usable], axis=1)
+            contrast[usable, j] = np.linalg.norm(self.displacements[usable, j] - median, axis=1)
+        return contrast
+
+    @cached_property
+    def learned_residuals(self) -> Array | None:  # (n, m)
+        """Leave-one-out residuals of a learned covariance; None if clouds are too few or landmarks too many."""
+        gpa, problem = self.gpa, self.gpa.registration_.problem
+        part, shared = problem.participating, problem.landmarks
+        if len(part) < LEAST_CLOUDS or len(shared) * problem.observations.dimension > MOST_COORDINATES:
+            return None
+        displacements = self.displacements[np.ix_(part, shared)]
+        seen = np.isfinite(displacements[:, :, 0])
+        for i, t in enumerate(part):
+            positions = gpa.map_[shared[~seen[i]]]
+            predicted = gpa._backward().warps[t].warp(positions)
+            moved = gpa.size_factors_[t] * predicted @ gpa.rotations_[t].T + gpa.translations_[t]
+            displacements[i, ~seen[i]] = moved - positions
+        lengths = np.full(problem.shape, np.nan)
+        found = learned_residuals(displacements, gpa.map_[shared], seen)
+        lengths[np.ix_(part, shared)] = found / gpa.size_factors_[part, None]
+        return lengths
+
+    @cached_property
+    def error(self) -> float:
+        """E, in the unit of the data."""
+        return self._error(np.zeros(self.residuals.shape, dtype=bool))
+
+    def gain(self, mended: BoolArray) -> float:  # (n, m)
+        """The share of the error that mending some observations is expected to remove."""
+        return float(np.clip(1 - self._error(mended) / self.error, 0.0, 1.0)) if self.error > 0 else 0.0
+
+    def _error(self, without: BoolArray) -> float:
+        counts = np.where(without, 0.0, self.shares)
+        total = counts.sum()
+        return float(np.sqrt(np.sum(counts * np.nan_to_num(self.residuals) ** 2) / total)) if total > 0 else 0.0

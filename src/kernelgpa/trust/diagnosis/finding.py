@@ -1,0 +1,119 @@
+"""What a diagnosis returns, and what its checks read of a fitted estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...observations.collection import Observations
+from ...spectrum.eigenpairs import Spectrum
+from ...typing import Array, IndexArray, Name
+from ...warps import Warp
+
+if TYPE_CHECKING:  # estimators import this package
+    from ...estimators.backward import BackwardWarps
+    from ...estimators.registration import Registration
+
+LISTED = 4  # names in a message
+
+
+class FittedRegistration(Protocol):
+    """What the checks read of a fitted estimator: n clouds, m landmarks, d dimensions."""
+
+    _deforms: bool  # whether the warps are more than rigid motions and similarities
+    _sizes_differ: bool  # whether each cloud has a size factor
+    modes: str | int
+
+    # read only, as attributes of the estimators are properties
+    @property
+    def robust_(self) -> str | None: ...  # the loss that was used
+    @property
+    def observations_(self) -> Observations: ...
+    @property
+    def registration_(self) -> Registration: ...
+    @property
+    def map_(self) -> Array: ...  # (m, d)
+    @property
+    def scales_(self) -> Array: ...  # (d,)
+    @property
+    def rotations_(self) -> Array: ...  # (n, d, d)
+    @property
+    def translations_(self) -> Array: ...  # (n, d)
+    @property
+    def size_factors_(self) -> Array: ...  # (n,)
+    @property
+    def warps_(self) -> list[Warp]: ...
+    @property
+    def mirrored_(self) -> list[Name]: ...
+    @property
+    def spectrum_(self) -> Spectrum: ...
+    @property
+    def shared_landmarks_(self) -> IndexArray: ...  # landmarks that the map was solved from
+    @property
+    def weights_(self) -> Array: ...  # (n, m) of the last solve
+    @property
+    def residuals_(self) -> Array: ...  # (n, m) leave-one-out, in the map
+    @property
+    def inducing_errors_(self) -> Array: ...  # (n,)
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+    def _backward(self) -> BackwardWarps: ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that may be wrong.
+
+    Attributes
+    ----------
+    kind : str
+        What kind of problem it is, in a few words.
+    severity : float
+        The share of the leave-one-out error that mending it is expected to remove, from 0 (nothing) to 1.  For what
+        residuals cannot show, such as positions that nothing confirms, a fixed value from 0 (good to know) to 1 (the
+        result is useless).
+    found : str
+        What was found, with numbers.
+    action : str
+        What to do about it.
+    """
+
+    kind: str
+    severity: float
+    found: str
+    action: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} (severity {self.severity:.2g} of 1): {self.found}; {self.action}"
+
+
+@dataclass(frozen=True)
+class SuspiciousObservation:
+    """An observation that may be a wrong match.
+
+    Attributes
+    ----------
+    cloud, landmark : hashable
+        Names of the cloud and of the landmark.
+    residual : float
+        Length of the leave-one-out residual in the map: the distance of the observation from where the rest of its
+        cloud and the map predict it.
+    weight : float
+        Weight in the fit as a share of the weight given; less than 1 if a robust fit down-weighted it.
+    """
+
+    cloud: Name
+    landmark: Name
+    residual: float
+    weight: float
+
+
+class CheckNotPossible(Exception):
+    """A check cannot run on these data; the message says why."""
+
+
+def named(what: str, names: Sequence[Name]) -> str:
+    """Return for instance "clouds 1, 2, 3, 4 and 5 more"."""
+    shown = ", ".join(repr(name) for name in names[:LISTED])
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"{what}{'' if len(names) == 1 else 's'} {shown}{more}"

@@ -1,0 +1,175 @@
+"""Wrong matches: landmarks of one cloud that are exchanged, and single observations far from where others predict them.
+
+The suspicious observations B of a cloud are predicted from its other observations (theory, eq. 17).  If each lies near
+the prediction of another one, their names are permuted; the best permutation is a linear assignment.  A cycle of two is
+an exchanged pair.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from ...errors import NumericalFailure
+from ...estimators.motion_residuals import moved_without
+from ...observations.cloud import Cloud
+from ...typing import Array, BoolArray, IndexArray
+from ...warps.leave_out import leave_out
+from .evidence import Evidence
+from .finding import Finding, FittedRegistration, named
+from .placeholders import placeholder_groups
+from .suspicious import INLIER_SHARE, weight_shares
+
+REPAIRED = 0.4  # an exchange repairs an observation if it leaves no more than this share of its distance
+MOST_SUSPICIOUS = 0.5  # share of a cloud's observations up to which the others can predict them
+
+
+class Permutation(NamedTuple):
+    """Landmarks of one cloud whose names are permuted; two of them: an exchanged pair."""
+
+    cloud: int
+    landmarks: IndexArray  # (b,) in the order of the cycle
+    before: Array  # (b,) distances from where the others predict them
+    after: Array  # (b,) the same with the names put right
+
+
+def wrong_matches(evidence: Evidence) -> list[Finding]:
+    """Exchanged landmarks first, then what they do not explain."""
+    remaining = evidence.suspicious.copy()
+    for group in placeholder_groups(evidence):
+        remaining &= ~group
+    if remaining.any():
+        remaining &= ~_usual_motion(evidence)
+    permutations = [
+        one for t in np.flatnonzero(remaining.sum(axis=1) >= 2).tolist() for one in _permuted(evidence, t, remaining)
+    ]
+    findings = _exchanged(evidence, permutations)
+    for one in permutations:
+        remaining[one.cloud, one.landmarks] = False
+    return findings + _unexplained(evidence, remaining)
+
+
+def _usual_motion(evidence: Evidence) -> BoolArray:  # (n, m)
+    """Observations that lie where a covariance learned from the other clouds predicts them."""
+    learned = evidence.learned_residuals
+    if learned is None:
+        return np.zeros(evidence.suspicious.shape, dtype=bool)
+    return np.asarray(np.nan_to_num(learned, nan=np.inf) < evidence.limit)
+
+
+def _permuted(evidence: Evidence, t: int, suspicious: BoolArray) -> list[Permutation]:
+    """Cycles of landmarks of cloud t that fit once their names are put right."""
+    gpa = evidence.gpa
+    problem = gpa.registration_.problem
+    cloud = problem.restricted.clouds[t]
+    landmarks = problem.landmarks[cloud.seen]
+    rows = np.flatnonzero(suspicious[t, landmarks])
+    if len(rows) > MOST_SUSPICIOUS * len(landmarks):
+        return []
+    try:
+        predicted = _predicted_without(gpa, t, rows)
+    except NumericalFailure:
+        return []
+    distances = cdist(cloud.points[rows], predicted)
+    partner = linear_sum_assignment(distances**2)[1]
+    before, after = np.diag(distances), distances[np.arange(len(rows)), partner]
+    cycles = [cycle for cycle in _cycles(partner) if len(cycle) > 1]
+    repaired = [cycle for cycle in cycles if np.all(after[cycle] < REPAIRED * before[cycle])]
+    return [Permutation(t, landmarks[rows[cycle]], before[cycle], after[cycle]) for cycle in repaired]
+
+
+def _predicted_without(gpa: FittedRegistration, t: int, rows: IndexArray) -> Array:  # (b, d)
+    """Where the other observations of cloud t and the map predict those in the given rows, in the cloud's frame."""
+    problem = gpa.registration_.problem
+    cloud, reduced = problem.restricted.clouds[t], gpa._backward().warps[t].uncertainty
+    if reduced is not None:
+        left_out = leave_out(reduced, rows)
+        return left_out.predict(cloud.points[left_out.kept])
+    positions = gpa.map_[problem.landmarks[cloud.seen]]
+    weights = gpa.weights_[t, problem.landmarks[cloud.seen]]
+    mapped = Cloud(cloud.name, np.arange(len(positions)), positions, weights)
+    return moved_without(mapped, cloud.points, np.isin(np.arange(len(positions)), rows), gpa._sizes_differ)
+
+
+def _cycles(partner: IndexArray) -> list[IndexArray]:
+    cycles, done = [], set()
+    for start in range(len(partner)):
+        cycle: list[int] = []
+        at = start
+        while at not in done:
+            done.add(at)
+            cycle.append(at)
+            at = int(partner[at])
+        if cycle:
+            cycles.append(np.array(cycle))
+    return cycles
+
+
+def _exchanged(evidence: Evidence, permutations: list[Permutation]) -> list[Finding]:
+    if not permutations:
+        return []
+    observations = evidence.gpa.observations_
+    mask = np.zeros(evidence.suspicious.shape, dtype=bool)
+    for one in permutations:
+        mask[one.cloud, one.landmarks] = True
+    permutations = sorted(permutations, key=lambda one: -float(one.before.max()))
+    first = permutations[0]
+    names = [observations.landmarks[j] for j in first.landmarks]
+    what = " and ".join(repr(name) for name in names) if len(names) == 2 else ", ".join(map(repr, names[:5]))
+    found = (
+        f"landmarks {what} in cloud {observations.names[first.cloud]!r} are exchanged: they lie "
+        f"{_lengths(first.before)} from where the others predict them, and {_lengths(first.after)} if they are "
+        "exchanged back (in the unit of the data)"
+    )
+    if len(permutations) > 1:
+        clouds = len({one.cloud for one in permutations})
+        before, after = (np.concatenate([getattr(one, name) for one in permutations]) for name in ("before", "after"))
+        found += (
+            f"; in all, {int(mask.sum())} observations of {clouds} clouds are exchanged among themselves, with a "
+            f"median distance of {np.median(before):.3g} before and {np.median(after):.3g} after"
+        )
+    action = "exchange them back" + _robust_advice(evidence.gpa)
+    return [Finding("exchanged landmarks", evidence.gain(mask), found, action)]
+
+
+def _lengths(values: Array) -> str:
+    return " and ".join(f"{value:.3g}" for value in values) if len(values) == 2 else f"up to {values.max():.3g}"
+
+
+def _robust_advice(gpa: FittedRegistration) -> str:
+    return "" if gpa.robust_ else ", or use robust='tukey'"
+
+
+def _unexplained(evidence: Evidence, wrong: BoolArray) -> list[Finding]:
+    count = int(wrong.sum())
+    if not count:
+        return []
+    observations = evidence.gpa.observations_
+    t, j = np.unravel_index(np.argmax(np.where(wrong, evidence.residuals, -1.0)), wrong.shape)
+    verb = "observation lies" if count == 1 else "observations lie"
+    found = (
+        f"{count} {verb} more than {evidence.limit:.3g} from where the others predict them (in the unit of the data); "
+        f"the farthest is landmark {observations.landmarks[j]!r} in cloud {observations.names[t]!r}, by "
+        f"{evidence.residuals[t, j]:.3g}"
+    )
+    if evidence.gpa.robust_:
+        rejected = int(np.sum(wrong & (evidence.shares <= INLIER_SHARE)))
+        found += f"; the robust fit rejected {rejected} of them"
+    action = "check the matches that suspicious_observations() lists" + _robust_advice(evidence.gpa)
+    return [Finding("possible wrong matches", evidence.gain(wrong), found, action)]
+
+
+def single_inliers(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    if gpa.robust_ is None:
+        return []
+    inliers = np.sum(weight_shares(gpa)[:, gpa.shared_landmarks_] > INLIER_SHARE, axis=0)
+    single = [gpa.observations_.landmarks[j] for j in gpa.shared_landmarks_[inliers < 2]]
+    if not single:
+        return []
+    found = f"the robust fit rejected all observations, or all but one, of {named('landmark', single)}"
+    action = "do not rely on their positions in the map: a single observation cannot be checked"
+    return [Finding("landmarks with fewer than two inliers", 0.75, found, action)]

@@ -1,0 +1,63 @@
+"""Coordinates that stand for "not seen": the same ones in several observations, far from everything else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...typing import Array, BoolArray
+from .evidence import Evidence
+from .finding import CheckNotPossible, Finding, named
+
+FAR_AWAY = 5.0  # median distances of the landmarks of a cloud from its centre
+EXAMPLES = 3  # placeholders that are reported one by one
+
+
+def placeholder_coordinates(evidence: Evidence) -> list[Finding]:
+    findings = []
+    observations = evidence.gpa.observations_
+    groups = placeholder_groups(evidence)
+    for group in groups[:EXAMPLES]:
+        clouds, landmarks = np.nonzero(group)
+        value = observations.points[clouds[0], landmarks[0]]
+        names = [observations.landmarks[j] for j in np.unique(landmarks)]
+        found = (
+            f"{len(clouds)} observations have the same coordinates ({', '.join(f'{x:g}' for x in value)}), far from "
+            f"where the others predict them: {named('landmark', names)}"
+            f" in {named('cloud', [observations.names[t] for t in np.unique(clouds)])}"
+        )
+        action = "these coordinates probably mean 'not seen': give NaN"
+        action += f", or missing={value[0]:g}" if np.all(value == value[0]) else " (or the code given by missing=CODE)"
+        findings.append(Finding("placeholder coordinates", evidence.gain(group), found, action))
+    return findings
+
+
+def placeholder_groups(evidence: Evidence) -> list[BoolArray]:  # (n, m) each
+    """For each set of coordinates that occurs more than once, and only far away, the observations that have it."""
+    points = evidence.gpa.observations_.points
+    clouds, landmarks = np.nonzero(~np.isnan(points[:, :, 0]))
+    _, groups, counts = np.unique(points[clouds, landmarks], axis=0, return_inverse=True, return_counts=True)
+    groups = groups.reshape(-1)
+    repeated = np.flatnonzero(counts >= 2)
+    if not len(repeated):
+        return []
+    odd = _far_away(points) | _suspicious(evidence)
+    masks = []
+    for group in repeated:
+        members = np.flatnonzero(groups == group)
+        if odd[clouds[members], landmarks[members]].all():
+            mask = np.zeros(odd.shape, dtype=bool)
+            mask[clouds[members], landmarks[members]] = True
+            masks.append(mask)
+    return sorted(masks, key=lambda mask: -int(mask.sum()))
+
+
+def _far_away(points: Array) -> BoolArray:  # (n, m, d) -> (n, m)
+    distances = np.linalg.norm(points - np.nanmedian(points, axis=1, keepdims=True), axis=2)
+    return np.asarray(np.nan_to_num(distances) > FAR_AWAY * np.nanmedian(distances, axis=1, keepdims=True))
+
+
+def _suspicious(evidence: Evidence) -> BoolArray:
+    try:
+        return evidence.suspicious
+    except CheckNotPossible:
+        return np.zeros(evidence.gpa.observations_.visible.shape, dtype=bool)

@@ -1,0 +1,100 @@
+"""Whether another model suits the data better, by leave-one-out errors in closed form.
+
+The errors of rigid motions and of affine maps are taken against the map of rigid registration, that of the present
+model from its backward warps, and that of a shape model from a learned covariance.  Only observations count that all
+of them predict, by the shares of their weights.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...estimators.backward import backward_targets
+from ...estimators.registration import posed_observations
+from ...gauge.rigid import rigid_registration
+from ...typing import Array
+from ...warps import AffineFamily
+from ...warps.automatic import CLIPPED
+from ...warps.leave_out import leave_one_out
+from .evidence import Evidence
+from .finding import Finding
+
+SIMPLER = 0.8  # a simpler model suits better if its error is below this share
+SHAPE_MODEL, SHAPE_MODEL_OF_RIGID = 0.7, 0.2  # so does a shape model; a rigid map is not meant to predict deformation
+MOST_OBSERVATIONS = 20_000  # of the comparison with simpler models
+
+
+def simpler_model(evidence: Evidence) -> list[Finding]:
+    """Rigid or affine warps predict the left-out observations better than the present warps do."""
+    gpa = evidence.gpa
+    if not gpa._deforms:
+        return []
+    errors = {"rigid": _rigid_lengths(evidence), "affine": _affine_lengths(evidence)}
+    present = evidence.residuals
+    ratios = {name: _mean(evidence, one, present) / _mean(evidence, present, one) for name, one in errors.items()}
+    best = min(ratios, key=lambda name: ratios[name])
+    if not ratios[best] < SIMPLER:
+        return []
+    listed = ", ".join(f"{name} {_mean(evidence, one, present):.3g}" for name, one in errors.items())
+    found = (
+        f"mean leave-one-out error in the unit of the data: {listed}, present warps "
+        f"{_mean(evidence, present, errors[best]):.3g}"
+    )
+    action = f"use {'RigidGPA' if best == 'rigid' else 'AffineGPA'}, or a shape model (kernelgpa.ShapeModel)"
+    return [Finding("a simpler model suits better", 1 - ratios[best], found, action)]
+
+
+def shape_model(evidence: Evidence) -> list[Finding]:
+    """A learned covariance predicts the left-out observations much better: articulated or repeated motion."""
+    learned = evidence.learned_residuals
+    if learned is None:
+        return []
+    present = evidence.residuals
+    error, learned_error = _mean(evidence, present, learned), _mean(evidence, learned, present)
+    if not learned_error < (SHAPE_MODEL if evidence.gpa._deforms else SHAPE_MODEL_OF_RIGID) * error:
+        return []
+    found = (
+        f"mean leave-one-out error in the unit of the data: present warps {error:.3g}, a covariance learned from the "
+        f"other clouds {learned_error:.3g}; the landmarks move together in a way that a smooth function of space does "
+        "not describe, as in articulated motion"
+    )
+    action = "use a shape model (kernelgpa.ShapeModel) to predict landmarks"
+    return [Finding("a shape model suits better", 1 - learned_error / error, found, action)]
+
+
+def _mean(evidence: Evidence, lengths: Array, other: Array) -> float:  # (n, m), (n, m)
+    """The mean over the observations that both predict, each length limited to a multiple of the median."""
+    known = np.isfinite(lengths) & np.isfinite(other) & (evidence.shares > 0)
+    if not known.any():
+        return np.nan
+    limited = np.minimum(lengths[known], CLIPPED * np.median(lengths[known]))
+    return float(np.average(limited, weights=evidence.shares[known]))
+
+
+def _rigid_map(evidence: Evidence) -> tuple[Array, Array]:
+    """The positions (m, d) of all landmarks in the rigid map, and the distances (n, m) from the others there."""
+    problem = evidence.gpa.registration_.problem
+    gauge = rigid_registration(problem.participants, problem.initial.gauge.rotations).gauge
+    positions, lengths = np.full(evidence.gpa.map_.shape, np.nan), np.full(problem.shape, np.nan)
+    positions[problem.landmarks] = gauge.map
+    distances = np.linalg.norm(posed_observations(problem.participants, gauge) - gauge.map, axis=2)
+    lengths[np.ix_(problem.participating, problem.landmarks)] = distances / (1 - 1 / problem.counts[problem.landmarks])
+    return positions, lengths
+
+
+def _rigid_lengths(evidence: Evidence) -> Array:  # (n, m)
+    return _rigid_map(evidence)[1]
+
+
+def _affine_lengths(evidence: Evidence) -> Array:  # (n, m)
+    problem = evidence.gpa.registration_.problem
+    positions, _ = _rigid_map(evidence)
+    targets = backward_targets(problem, positions, evidence.gpa.weights_)
+    lengths = np.full(problem.shape, np.nan)
+    step = max(1, round(sum(len(one.positions) for one in targets) / MOST_OBSERVATIONS))
+    for t in problem.participating[::step]:
+        cloud = targets[t].cloud
+        reduced = AffineFamily().prepare(cloud).reduce(0.0, cloud.weights)
+        left_out = np.linalg.norm(leave_one_out(reduced, targets[t].positions), axis=1)
+        lengths[t, cloud.seen] = left_out / (1 - 1 / problem.counts[cloud.seen])
+    return lengths

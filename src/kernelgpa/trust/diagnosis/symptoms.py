@@ -1,0 +1,118 @@
+"""Maps that collapse, warps that fold, settings beyond their range: what remains if no cause was found."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import KDTree
+
+from ...observations.arrays import finite_rows
+from ...spectrum.eigenpairs import Uniqueness
+from ...typing import Name
+from ...warps.inverse import relative_determinant
+from .evidence import Evidence
+from .finding import Finding, FittedRegistration
+
+COLLAPSED = 0.5  # the median stretch of space below which, or above whose inverse, a map has collapsed
+SMALL_GAP = 0.1  # relative gap between eigenvalues d and d + 1 below which the paper's map is unreliable
+NARROWEST_BANDWIDTH, WIDEST_BANDWIDTH = 0.02, 10.0  # beyond these a kernel is useless
+COARSE_SHARE = 0.1  # share of the map's size that the error of inducing points may reach
+EXTRAPOLATION = 3.0  # multiple of the median distance between neighbouring landmarks from which points are far away
+
+
+def small_gap(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    if not gpa._deforms or gpa.spectrum_.gap > SMALL_GAP:
+        return []
+    spectrum = gpa.spectrum_
+    severity = 0.8 if spectrum.uniqueness is Uniqueness.NO_GAP else 0.4
+    found = f"eigenvalue {spectrum.dimension} is {1 - spectrum.gap:.1%} of the next"
+    action = "raise smoothing or lower bandwidth, and do not use modes='paper'"
+    return [Finding("no spectral gap", severity, found, action)]
+
+
+def collapsed_map(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    rank = int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0]))
+    clouds = zip(gpa.warps_, gpa.observations_.clouds, gpa.size_factors_, strict=True)
+    stretches = [
+        np.linalg.svd(warp.sensor_jacobian(cloud.points), compute_uv=False)[:, :rank] / factor
+        for warp, cloud, factor in clouds
+    ]
+    medians = np.median(np.concatenate(stretches), axis=0)
+    if min(medians.min(), 1 / medians.max()) > COLLAPSED:
+        return []
+    found = (
+        f"in the median over all observations the warps scale lengths by {medians.min():.2g} in one direction and by "
+        f"{medians.max():.2g} in another"
+    )
+    action = "raise smoothing or lower bandwidth" + ("" if gpa.modes == "auto" else ", or use modes='auto'")
+    return [Finding("collapsed map", 1.0, found, action)]
+
+
+def folded_warps(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    if not gpa._deforms:
+        return []
+    folded: dict[Name, int] = {}
+    for cloud, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
+        if cloud.frame.reliable_rank == gpa.observations_.dimension:  # across a sheet the orientation has no meaning
+            count = int(np.sum(relative_determinant(warp, cloud.points) <= 0))
+            if count:
+                folded[cloud.name] = count
+    if not folded:
+        return []
+    worst, total = max(folded, key=lambda name: folded[name]), sum(folded.values())
+    found = (
+        f"the warps of {len(folded)} clouds reverse the orientation of space at {total} landmarks, most often at "
+        f"{folded[worst]} landmarks in cloud {worst!r}"
+    )
+    severity = total / sum(len(cloud.seen) for cloud in gpa.observations_.clouds)
+    action = "use predict instead of inverse_transform, which has no unique answer there, or raise smoothing"
+    return [Finding("folded warps", severity, found, action)]
+
+
+def unusual_bandwidth(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    bandwidth = gpa.registration_.settings.get("bandwidth")
+    if bandwidth is None or NARROWEST_BANDWIDTH <= bandwidth <= WIDEST_BANDWIDTH:
+        return []
+    too_wide = bandwidth > WIDEST_BANDWIDTH
+    effect = "wide that the warps are nearly affine" if too_wide else "narrow that each landmark is warped alone"
+    found = f"bandwidth={bandwidth:g} makes the kernel so {effect}"
+    action = "use 0.1 to 1.5: bandwidth is a multiple of the mean distance between points of a cloud, not a length"
+    return [Finding("unusual bandwidth", 0.5, found, action)]
+
+
+def few_inducing_points(evidence: Evidence) -> list[Finding]:
+    gpa = evidence.gpa
+    errors = gpa.inducing_errors_
+    size = float(np.sqrt(np.nanmean(np.nanvar(gpa.map_, axis=0)) * gpa.map_.shape[1]))
+    coarse = int(np.sum(errors > COARSE_SHARE * size))
+    if not coarse:
+        return []
+    worst = int(np.argmax(errors))
+    share = float(errors[worst]) / size
+    found = (
+        f"the warps of {coarse} clouds may differ from exact warps by more than {COARSE_SHARE:.0%} of the map's size, "
+        f"that of cloud {gpa.observations_.names[worst]!r} by up to {share:.0%}"
+    )
+    return [Finding("too few inducing points", 0.3 + 0.3 * min(1.0, share), found, "raise inducing or bandwidth")]
+
+
+def far_points(gpa: FittedRegistration, points: npt.ArrayLike, cloud: Name) -> list[Finding]:
+    t = gpa.observations_.cloud_index(cloud)
+    landmarks = gpa.observations_.clouds[t].points
+    tree = KDTree(landmarks)
+    spacing = float(np.median(tree.query(landmarks, k=2)[0][:, 1]))
+    array = gpa.warps_[t].checked(points)
+    known = finite_rows(array)
+    far = tree.query(array[known])[0] > EXTRAPOLATION * spacing
+    if not far.any():
+        return []
+    found = (
+        f"{far.sum()} of {known.sum()} points of cloud {cloud!r} lie farther from its landmarks than {EXTRAPOLATION:g} "
+        f"times the median distance between neighbouring landmarks ({spacing:.3g})"
+    )
+    action = "add landmarks there, because the warp extrapolates and only its affine part is reliable"
+    return [Finding("points far from the landmarks", min(0.9, 0.3 + float(far.mean())), found, action)]
