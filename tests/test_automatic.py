@@ -82,6 +82,13 @@ def test_settings_that_are_given_are_used():
     assert_allclose(again.map_, gpa.map_, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("model", [KernelGPA(bandwidth=0.4), TPSGPA(control_points=3, robust="auto")], ids=repr)
+def test_one_smoothing_per_cloud_goes_with_other_automatic_settings(model):
+    points = scene(n=4, bend=0.1, noise=0.01, seed=3)[0]
+    given = [0.1, 0.2, 0.1, 0.3]
+    assert clone(model).set_params(smoothing=given).fit(points).smoothing_ == tuple(given)
+
+
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
 def test_exchanged_matches_turn_the_robust_loss_on(share):
     liver = simulate.liver(clouds=12, landmarks=80, vertices=402, noise=0.5, seed=4)

@@ -60,7 +60,7 @@ class SolveState:
 
 
 class DeformableGPA(GPA):
-    """Closed form up to the scales: reduce every cloud, take the bottom of the spectrum, fix the gauge."""
+    """Registration with warps of one family; a subclass supplies the family, and how its settings are searched."""
 
     scale_method: str
     _limits: OperatorLimits = LIMITS
@@ -227,9 +227,10 @@ class DeformableGPA(GPA):
         return clone(self).set_params(**{name: values[name] for name in automatic}) if automatic else self
 
     def _with_settings(self, settings: tuple[float, ...], loss: str | None) -> Self:
-        """A copy with the settings of a search and a robust loss."""
-        names = SEARCHED[len(SEARCHED) - len(settings) :]
-        return clone(self).set_params(**dict(zip(names, settings, strict=True)), robust=loss)
+        """A copy with the settings of a search in place of automatic ones, and a robust loss."""
+        names, given = SEARCHED[len(SEARCHED) - len(settings) :], self.get_params(deep=False)
+        found = {name: value for name, value in zip(names, settings, strict=True) if is_automatic(given[name])}
+        return clone(self).set_params(**found, robust=loss)
 
     def _check_settings(self) -> None:
         named = isinstance(self.modes, str) and self.modes in ("auto", *D_MODES)

@@ -14,7 +14,7 @@ from ..gauge.scales import D_MODES, fix_gauge
 from ..observations.stacked import StackedClouds
 from ..spectrum.operator import CostOperator
 from ..typing import Array
-from ..warps import AffineFamily, Family, KernelFamily, ThinPlateFamily, common_smoothing
+from ..warps import AffineFamily, Family, KernelFamily, Smoothing, ThinPlateFamily
 from ..warps.automatic import Search
 from ..warps.kernels import Kernel, as_kernel
 from .deformable import PROVISIONAL_BANDWIDTH, PROVISIONAL_SMOOTHING, DeformableGPA
@@ -26,7 +26,8 @@ FEWER_INDUCING = 400  # inducing points if kernels at all points need more memor
 # values that are tried first; of equal ones the first wins
 BANDWIDTHS = (0.4, 1.0, 0.15, 2.5)
 SMOOTHINGS = (1.0, 1e-2, 1e-4, 1e-6)
-THIN_PLATE_SMOOTHINGS = (1.0, 1e2, 1e-2, 1e-4, 1e-6, 1e-8)  # in the unit of the bending energy, inverted
+# multiples of size^(4 - d), with the size the root mean square distance of the map's landmarks from their centre
+THIN_PLATE_SMOOTHINGS = (1.0, 1e2, 1e-2, 1e-4, 1e-6, 1e-8)
 
 
 class AffineGPA(DeformableGPA):
@@ -38,7 +39,7 @@ class AffineGPA(DeformableGPA):
         "svd" is the classical factorisation (Tomasi and Kanade), for comparison; it needs every landmark seen by every
         cloud.
     modes, scale_method, robust, n_jobs
-        As in :class:`KernelGPA`.
+        As in :class:`KernelGPA`, except that ``robust`` is None by default.
 
     Attributes
     ----------
@@ -104,7 +105,8 @@ class TPSGPA(DeformableGPA):
         Control points per axis, on a grid in the box of each cloud's principal axes.
     smoothing : float, sequence of n floats or "auto", default="auto"
         Weight of the bending energy.  A number carries a unit, length^(4 - d) of the data (0.01 in the paper).  A
-        sequence has one value per cloud.  "auto" chooses it by leave-one-out residuals; it is free of units.
+        sequence has one value per cloud.  "auto" chooses it by leave-one-out residuals, so that the result does not
+        depend on the unit of the data.
     modes, scale_method, robust, n_jobs
         As in :class:`KernelGPA`, except that ``robust`` is None by default.
 
@@ -147,7 +149,7 @@ class TPSGPA(DeformableGPA):
     def _search(self, positions: Array, free: bool = False) -> Search:
         (m, d), count = positions.shape, int(self.control_points)
         if not free and not is_automatic(self.smoothing):
-            return Search(lambda _: self._family(), [[common_smoothing(self._family().smoothing)]])
+            return Search(lambda _: self._family(), [[_typical(self._family().smoothing)]])
         size = float(np.linalg.norm(positions - positions.mean(axis=0)) / np.sqrt(m))
         grid = [value * size ** (4 - d) for value in THIN_PLATE_SMOOTHINGS]
         return Search(lambda settings: ThinPlateFamily(count, settings[-1]), [grid])
@@ -165,13 +167,14 @@ class KernelGPA(DeformableGPA):
         sigma of a cloud as a multiple of the mean distance between its points; free of units.  "auto" chooses it by
         leave-one-out residuals in the frames of the clouds (theory, eq. 20).
     smoothing : float, sequence of n floats or "auto", default="auto"
-        mu, the price of leaving the affine map; large values give the affine registration.  A sequence has one value
-        per cloud (mu_t of the paper).  "auto" chooses it together with the bandwidth.
+        mu, the weight of the part of a warp that is not affine; large values give the affine registration.  A sequence
+        has one value per cloud (mu_t of the paper).  "auto" chooses it together with the bandwidth.
     modes : {"auto", "paper", "program"} or int, default="auto"
         "auto" is the faithful map (theory, eq. 16).  "paper" is the published formulation: the d bottom eigenvectors
-        times sqrt(Lambda) R_g, with R_g and the scales as rigid as possible.  "program" is what the authors' program
-        computes: R_g = I, the optimum of the eigenvalue problem, with an axis of the map for each eigenvector.  A
-        number is the map from so many eigenvectors.
+        times R_g' sqrt(Lambda), with R_g and the scales as rigid as possible; it has the span of the optimum of the
+        eigenvalue problem.  "program" is what the authors' program computes: R_g = I, with an axis of the map for each
+        eigenvector; it is the optimum of the eigenvalue problem for its scales (Theorem 3 of the paper).  A number is
+        the map from so many eigenvectors.  For all of them ``certified_`` says whether the rotations are proven.
     scale_method : {"refined", "closed-form", "pairwise", "pairwise-published"}, default="refined"
         How ``modes="paper"`` and ``"program"`` find the scales.  The last two are the method of 2022, corrected and
         with the translation at unseen points too, for comparison.
@@ -180,7 +183,7 @@ class KernelGPA(DeformableGPA):
         long as that fits into memory.
     robust : {"auto", "huber", "tukey", "geman-mcclure"} or None, default="auto"
         Loss that lowers the weight of wrong matches, from solve to solve.  "auto" uses "tukey" if the residuals have
-        heavy tails and the loss explains most observations better, and none otherwise.
+        heavy tails and the loss lowers the mean square root of the residuals by a fifth, and none otherwise.
     n_jobs : int, optional
         Threads for work on several clouds; by default one per core for clouds of 400 landmarks or more.
 
@@ -273,10 +276,15 @@ class KernelGPA(DeformableGPA):
     def _search(self, positions: Array, free: bool = False) -> Search:
         family = self._family()
         bandwidths = BANDWIDTHS if free or is_automatic(self.bandwidth) else [family.bandwidth]
-        smoothings = SMOOTHINGS if free or is_automatic(self.smoothing) else [common_smoothing(family.smoothing)]
+        smoothings = SMOOTHINGS if free or is_automatic(self.smoothing) else [_typical(family.smoothing)]
         return Search(
             lambda settings: replace(family, bandwidth=settings[0], smoothing=settings[1]), (bandwidths, smoothings)
         )
 
     def _smaller_family(self, family: Family) -> Family | None:
         return replace(self._family(), inducing=FEWER_INDUCING) if self.inducing is None else None
+
+
+def _typical(smoothing: Smoothing) -> float:
+    """The smoothing of all clouds, or the median over them."""
+    return float(np.median(smoothing))

@@ -3,17 +3,17 @@
 With its targets Y_t fixed, the residual that observation j of cloud t would have if the warp were fitted without it is
 known in closed form (theory, eq. 17).  The settings minimise
 
-    error = mean_tj min(r_tj, 20 median of all),      r_tj = |(Q_t Y_t)_j| / (Q_t)_jj             (theory, eq. 20)
+    error = sum_tj w_tj min(r_tj, 20 median r) / sum_tj w_tj,   r_tj = |(Q_t Y_t)_j| / (Q_t)_jj   (theory, eq. 20)
 
-over all clouds together, in which each observation counts by its weight.  Because the targets do not depend on the
+over all clouds.  Because the targets do not depend on the
 settings, no map can shrink to lower the error; the mean of lengths and their limit keep single wrong matches from
 deciding.  The bandwidth is the correlation length of the deformation and the smoothing the ratio of the variances of
 noise and deformation; neither depends on how many landmarks there are.  Therefore a sample of clouds and landmarks
 determines them.
 
 The sample and the search depend neither on the order nor on the frames of the clouds.  Errors below the rounding of the
-data are equal, and of equal settings the first of the grid wins; the result has two significant digits, because the
-error hardly changes within them.
+data are equal, and of settings with equal errors the first of the grid wins; the result has two significant digits,
+because the error hardly changes within them.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ function addSummary() {
     data.rejected !== null && `Robust fitting rejected ${countOf(data.rejected, "observation")}, ` +
       `${formatPercent(data.rejected / data.observation_count)} of those seen: each kept at most 10 % of its weight. ` +
       "The errors below leave them out.",
+    data.choice,
     data.certificate,
   ]);
   byId("tiles").append(
