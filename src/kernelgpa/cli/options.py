@@ -129,7 +129,7 @@ Procrustes = Annotated[
     str | None,
     typer.Option(
         help="Coordinates of aligned.csv: registered (in the unit of the data), partial (unit centroid size, as "
-        "gpagen) or full (also scaled to the mean shape).  [registered]"
+        "gpagen before projection) or full (also scaled to the mean shape).  [registered]"
     ),
 ]
 ResultFolder = Annotated[Path, typer.Option("--output", "-o", help="The result folder to write.")]

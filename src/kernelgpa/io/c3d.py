@@ -10,8 +10,8 @@ A frame is four numbers for each marker (x, y, z, residual), as integers times t
 analogue values, which are skipped.  A marker was not measured if its residual is negative, its coordinates are NaN, or
 all of them are exactly 0; programs use all three signs.  The time of frame f is (f - 1) / rate.
 
-This reader does not use the package ezc3d: that is compiled code, and one in forty files with one to four changed bytes
-ended the whole process with a memory error, which no check of the header can exclude.  The tests compare with it.
+This reader does not use the package ezc3d: that is compiled code, and one of forty damaged copies of a real file ended
+the whole process by a memory error, which Python cannot catch.  The tests compare with it.
 """
 
 from __future__ import annotations

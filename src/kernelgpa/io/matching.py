@@ -72,26 +72,15 @@ def match_clouds(
     ``options`` : the rule of matching, the pattern of labels, and whether files of one specimen are merged.
     """
     options = options or ReadOptions()
-    if options.match is not None and options.match not in RULES:
-        raise InvalidSetting(f"match is {options.match!r}; expected one of {', '.join(RULES)}")
     if not any(file.clouds for _, file in files):
         raise InvalidObservations("the files contain no clouds; give at least one")
     files, stems, merge_notes = merge_specimens(files, options.merge, [_stem(source) for source, _ in files])
     clouds = [(source, one) for source, file in files for one in file.clouds]
     names, name_notes = _cloud_names(clouds)
-    candidates = matchings(
-        [one for _, one in clouds],
-        [stem for stem, (_, file) in zip(stems, files, strict=True) for _ in file.clouds],
-        [file.labelled for _, file in files for _ in file.clouds],
-        options.label_pattern,
-    )
+    candidates = _candidates([file for _, file in files], stems, options.label_pattern)
     chosen = _chosen(candidates, options)
-    landmarks: list[Name] = list(dict.fromkeys(key for own in chosen.keys or [] for key in own))
-    if chosen.rule in ("number", "order"):
-        landmarks = list(in_order([landmarks]))
     _require_same_dimension(clouds)
-    position = {key: j for j, key in enumerate(landmarks)}
-    columns = tuple(np.array([position[key] for key in own], dtype=np.intp) for own in chosen.keys or [])
+    landmarks, columns = _landmarks(chosen)
     points, weights = _arrays([one for _, one in clouds], columns, len(landmarks), memory)
     faces, face_notes = _common_faces([file for _, file in files], chosen.rule)
     found_notes = (*notes, *merge_notes, *name_notes, *_condensed_notes(files), *_frame_notes(files), *face_notes)
@@ -113,6 +102,26 @@ def match_clouds(
     )
 
 
+def _candidates(files: Sequence[LandmarkFile], stems: Sequence[str], pattern: str | None) -> dict[str, Matching]:
+    """Return what every rule gives for the clouds of files whose names are the stems."""
+    return matchings(
+        [one for file in files for one in file.clouds],
+        [stem for stem, file in zip(stems, files, strict=True) for _ in file.clouds],
+        [file.labelled for file in files for _ in file.clouds],
+        pattern,
+    )
+
+
+def _landmarks(matching: Matching) -> tuple[list[Name], tuple[IndexArray, ...]]:
+    """Return all landmarks, and for each cloud those of its points."""
+    keys = matching.keys or []
+    landmarks: list[Name] = list(dict.fromkeys(key for own in keys for key in own))
+    if matching.rule in ("number", "order"):
+        landmarks = list(in_order([landmarks]))
+    position = {key: j for j, key in enumerate(landmarks)}
+    return landmarks, tuple(np.array([position[key] for key in own], dtype=np.intp) for own in keys)
+
+
 def _stem(source: str) -> str:
     """Return the name of a file without its folder and its endings, ``.mrk.json`` being one ending."""
     name = Path(source).name
@@ -121,6 +130,8 @@ def _stem(source: str) -> str:
 
 def _chosen(candidates: dict[str, Matching], options: ReadOptions) -> Matching:
     """Return the rule that was asked for, or the first that applies."""
+    if options.match is not None and options.match not in RULES:
+        raise InvalidSetting(f"match is {options.match!r}; expected one of {', '.join(RULES)}")
     if options.match is not None or options.label_pattern is not None:
         asked = candidates[options.match or "label"]
         if asked.keys is None:

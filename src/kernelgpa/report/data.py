@@ -127,7 +127,6 @@ class LinkData:
 @dataclass(frozen=True)
 class PageData:
     title: str
-    kind: str  # "specimen", "frame" or "cloud"
     words: Vocabulary
     unseen: list[tuple[int, int]] | None  # (cloud, landmark); None: too many to list
     links: LinkData | None
@@ -169,7 +168,6 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
     words = vocabulary(metadata.kind)
     return PageData(
         title=str(metadata.title),
-        kind=metadata.kind,
         words=words,
         unseen=_unseen(agreement.visible),
         links=_links(metadata, gpa.map_),
@@ -198,12 +196,15 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         poses=PoseData(packed(gpa.translations_), packed(gpa.rotations_)),
         tuning=None if metadata.tuning is None else tuning_data(metadata.tuning),
         landmark_table=[PageColumn.of(column) for column in assessment.landmark_columns],
-        cloud_table=[
-            PageColumn.of(one) for one in assessment.cloud_columns(metadata.attributes) if _is_shown(one, metadata)
-        ],
+        cloud_table=_cloud_table(assessment, metadata),
         settings=shown_settings(without_folders(metadata.settings)),
         versions=_versions(),
     )
+
+
+def _cloud_table(assessment: Assessment, metadata: Metadata) -> list[PageColumn]:
+    columns = assessment.cloud_columns(metadata.attributes)
+    return [PageColumn.of(column) for column in columns if _is_shown(column, metadata)]
 
 
 def _is_shown(column: Column, metadata: Metadata) -> bool:

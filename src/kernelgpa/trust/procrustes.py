@@ -12,7 +12,7 @@ For a cloud that saw all landmarks these are the textbook quantities (Dryden and
 Coordinates follow one of three conventions:
 
     registered    s_t R_t p + t_t, the pose of the registration, in the unit of the data
-    partial       each cloud at unit centroid size, rotated to the mean of all: the default of gpagen in geomorph
+    partial       each cloud at unit centroid size, rotated to the mean of all: gpagen(Proj = FALSE) of geomorph
     full          the same, each cloud also multiplied by cos rho, the size at which it is closest to the mean
 
 The coordinates are never those of warps that deform: these bring all clouds to nearly the same shape, and what is left
@@ -31,9 +31,7 @@ from ..observations.arrays import finite_rows
 from ..typing import Array, BoolArray
 
 CONVENTIONS = ("registered", "partial", "full")
-WHISKER = (
-    1.5  # times the interquartile range above the upper quartile: Tukey's rule, as plotOutliers of geomorph uses it
-)
+WHISKER = 1.5  # times the interquartile range above the upper quartile: Tukey's rule for box plots
 MOST_ITERATIONS = 500
 CONVERGED = 1e-12  # change of the mean, relative to its unit size
 
