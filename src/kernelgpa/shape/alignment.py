@@ -19,7 +19,7 @@ from ..estimators import KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..gauge.rotations import nearest_rotation
 from ..observations import Observations
-from ..typing import Array, BoolArray
+from ..typing import Array, BoolArray, IndexArray
 from .spaces import Shapes, motions
 
 
@@ -29,6 +29,10 @@ class Pose:
 
     linear: Array  # (d, d), a rotation times a size factor
     translation: Array  # (d,)
+
+    @property
+    def size_factor(self) -> float:
+        return float(abs(np.linalg.det(self.linear)) ** (1 / len(self.linear)))
 
     def __call__(self, points: Array) -> Array:  # (k, d) -> (k, d)
         return points @ self.linear.T + self.translation
@@ -77,6 +81,12 @@ class Alignment:
         variance = float(np.mean(self.residuals[self.entries] ** 2))
         return Shapes(self.positions, motions(self.positions, self.scaling), variance)
 
+    @property
+    def distances(self) -> Array:  # (n, m)
+        """Of the observations from the mean shape, NaN where unseen."""
+        lengths = np.linalg.norm(self.residuals.reshape(len(self.seen), -1, self.dimension), axis=2)
+        return np.where(self.seen, lengths, np.nan)
+
     def without(self, rejected: BoolArray) -> Alignment:  # (n, m)
         """The same poses, as if some observations had not been made."""
         seen = self.seen & ~rejected
@@ -102,8 +112,7 @@ def _size_gain(gpa: GPA, points: Array, seen: BoolArray) -> float:
     ratios = []
     for t, own in enumerate(points):
         pose = procrustes(own[seen[t]], gpa.map_[seen[t]], scaling=True)
-        ratios.append(gpa.size_factors_[t] / np.cbrt(abs(np.linalg.det(pose.linear))) if own.shape[1] == 3
-                      else gpa.size_factors_[t] / np.sqrt(abs(np.linalg.det(pose.linear))))
+        ratios.append(gpa.size_factors_[t] / pose.size_factor)
     return float(np.median(ratios))
 
 
@@ -112,7 +121,7 @@ def estimator(kind: str, scaling: bool) -> GPA:
     return RigidGPA(scaling=scaling) if kind == "rigid" else KernelGPA(bandwidth=0.25, smoothing=0.1, robust=None)
 
 
-def mean_without(gpa: GPA, observations: Observations, kept: Array, M: Array) -> Array | None:  # (m, d)
+def mean_without(gpa: GPA, observations: Observations, kept: IndexArray, M: Array) -> Array | None:  # (m, d)
     """The mean shape of some clouds alone, moved onto that of all; None if these cannot be registered.
 
     NaN for landmarks that none of them saw.

@@ -1,8 +1,8 @@
 """Cross-fitting: a cloud is only ever predicted by a model that never saw it.
 
 The clouds are divided into folds at random.  For each fold a model is learned from the other clouds; in each cloud of
-the fold, a fifth of the seen landmarks at a time is predicted from its other ones.  With e the lengths of the errors and
-z^2 = e' cov^-1 e,
+the fold, a fifth of the seen landmarks at a time is predicted from its other ones.  With e the lengths of the errors
+and z^2 = e' cov^-1 e,
 
     error(settings) = mean min(e, 10 median),      c = (90 % quantile of z^2) / (that of chi^2 with d degrees)
                                                                                                      (theory, eq. 28)
@@ -31,9 +31,11 @@ from .spaces import Space
 
 FOLDS = 10  # of clouds
 PARTS = 5  # of the landmarks of a cloud
-ROUNDS = 6  # of eq. 27 while settings are compared
+ROUNDS = 5  # of eq. 27 while settings are compared
 CLIPPED = 10.0  # errors count as at most so many medians
 PROBABILITY = 0.9
+MANY = 40  # clouds, from which not all folds are needed to compare settings
+COMPARED = 5  # folds in which settings are compared, if there are enough clouds in each
 MOST_PER_FOLD = 12  # clouds that are predicted while settings are compared
 LOWEST = Settings(0.1, 1e-6, 1e-4)
 HIGHEST = Settings(3.0, 1.0, 1.0)
@@ -114,8 +116,9 @@ class CrossFit:
             self._training.append(TrainingClouds.of(alignment.residuals[rest], entries[rest], weights[rest], start))
             self._known.append(alignment.seen[rest].any(axis=0))
 
-    def models(self, settings: Settings, rounds: int) -> list[Learned]:
-        return [learn(clouds, self.space, settings, rounds) for clouds in self._training]
+    def models(self, settings: Settings, rounds: int, most: int | None = None) -> list[Learned]:
+        """The models without each fold, or without each of the first ones."""
+        return [learn(clouds, self.space, settings, rounds) for clouds in self._training[:most]]
 
     def held_out(self, k: int) -> IndexArray:
         return np.flatnonzero(self.folds.of_cloud == k)
@@ -159,19 +162,23 @@ class Choice(NamedTuple):
 def choose(fit: CrossFit, fixed: dict[str, float], step: Callable[[], None]) -> Choice:
     """The settings of the smallest error: kernels alone on a coarse grid, then steps along each setting in turn."""
     known: dict[Settings, float] = {}
+    some = COMPARED if len(fit.folds.of_cloud) >= MANY else None
 
     def error(settings: Settings) -> float:
         key = Settings(*(float(f"{value:.6g}") for value in settings))._replace(**fixed)
         if key not in known:
             step()
             try:
-                known[key] = fit.left_out(fit.models(key, ROUNDS), MOST_PER_FOLD).error
+                known[key] = fit.left_out(fit.models(key, ROUNDS, some), MOST_PER_FOLD).error
             except (NumericalFailure, np.linalg.LinAlgError):
                 known[key] = np.inf
         return known[key]
 
     kernel = min(KERNEL_GRID, key=error)
-    learned = [kernel._replace(noise=kernel.noise / 5, shrinkage=0.1), kernel._replace(noise=kernel.noise / 2, shrinkage=0.5)]
+    learned = [
+        kernel._replace(noise=kernel.noise / 5, shrinkage=0.1),
+        kernel._replace(noise=kernel.noise / 2, shrinkage=0.5),
+    ]
     best = min([kernel, *learned], key=error)
     for factors in STEPS:
         best = _descend(best, factors, error, lambda: len(known) < MOST_EVALUATIONS)

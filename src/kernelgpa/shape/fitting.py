@@ -6,8 +6,8 @@ The steps of :func:`fit_shapes` in order; each is a few lines and calls one modu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..observations import Observations
 from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray, IndexArray
 from .alignment import Alignment, aligned, estimator, mean_without
-from .cross_fitting import MOST_EVALUATIONS, Choice, CrossFit, Folds, choose, clipped
+from .cross_fitting import MOST_EVALUATIONS, ROUNDS, Choice, CrossFit, Folds, choose, clipped, mahalanobis_squares
 from .learning import Learned, Settings, TrainingClouds, learn
 from .outliers import LeaveOneOut, cloud_scores, leave_one_out, rejected, threshold
 from .results import CloudResults, ExpectedError, Frozen, ShapeFit
@@ -31,7 +31,7 @@ MOST_CLOUDS = 400  # from which settings are chosen
 MOST_LANDMARKS = 200  # from which settings are chosen if there are too many for (D, D) matrices
 FINAL_ROUNDS = 12
 BASIS_ROUNDS = 4  # in the span of a basis
-SCREENINGS = 4  # times that outliers are looked for
+SCREENINGS = 3  # times that outliers are looked for
 EQUAL = 1e-9  # residuals as a share of the size of the mean shape that are those of equal clouds
 
 
@@ -62,15 +62,16 @@ def fit_shapes(observations: Observations, given: GPA | None, options: Options) 
     best = _best_candidate(observations, given, options)
     for _ in range(SCREENINGS if options.robust else 0):
         fit = _cross_fit(best, observations, weights, dropped)
-        found = leave_one_out(fit, fit.models(best.choice.settings, FINAL_ROUNDS))
-        new = rejected(found.mahalanobis) & _may_lose(best.alignment.seen & ~dropped, observations.dimension)
-        scores = cloud_scores(found.mahalanobis)
-        limit = threshold(scores)
-        weights = np.where(scores > limit, (limit / scores) ** 2, 1.0)
+        found = leave_one_out(fit, fit.models(best.choice.settings, ROUNDS))
+        weights = _weights(found.mahalanobis)
+        new = rejected(found, best.alignment.distances) & _may_lose(best.alignment.seen, observations.dimension)
         if not new.any():
             break
         dropped |= new
-        best = _registered_without(best, observations, dropped, options)
+        best = _registered_without(best, observations, dropped)
+    if dropped.any():
+        choice = _choice(best.gpa, observations.hide(dropped), best.alignment, options)
+        best = best._replace(choice=choice)
     return _final(best, observations, weights, dropped, options)
 
 
@@ -113,13 +114,19 @@ def _candidate(kind: str, gpa: GPA, observations: Observations, options: Options
     return Candidate(kind, gpa, alignment, _choice(gpa, observations, alignment, options))
 
 
-def _registered_without(best: Candidate, observations: Observations, dropped: BoolArray, options: Options) -> Candidate:
-    """The same kind of registration without the observations that were rejected, and its settings."""
+def _weights(mahalanobis: Array) -> Array:  # (n,)
+    """The weights of the clouds in eq. 27: 1 unless a cloud is an outlier."""
+    scores = cloud_scores(mahalanobis)
+    limit = threshold(scores)
+    return np.where(scores > limit, (limit / scores) ** 2, 1.0)
+
+
+def _registered_without(best: Candidate, observations: Observations, dropped: BoolArray) -> Candidate:
+    """The same kind of registration, with the same settings, without the observations that were rejected."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelGPAWarning)  # they were issued for all observations
         gpa = clone(best.gpa).fit(observations.hide(dropped))
-    alignment = aligned(gpa, observations).without(dropped)
-    return Candidate(best.kind, gpa, alignment, _choice(gpa, observations.hide(dropped), alignment, options))
+    return best._replace(gpa=gpa, alignment=aligned(gpa, observations).without(dropped))
 
 
 def _may_lose(seen: BoolArray, d: int) -> BoolArray:  # (n, m)
@@ -165,7 +172,9 @@ def _means_without(
     whole = np.full((len(observations.landmarks), alignment.dimension), np.nan)
     whole[landmarks] = alignment.positions
     for k in range(folds.count):
-        own = mean_without(gpa, observations.select(landmarks), np.flatnonzero(folds.of_cloud != k), alignment.positions)
+        own = mean_without(
+            gpa, observations.select(landmarks), np.flatnonzero(folds.of_cloud != k), alignment.positions
+        )
         means.append(own)
     return means
 
@@ -213,16 +222,40 @@ def _final(
     frozen = _frozen(learned, fit.space, alignment, settings, calibration, options.modes, used)
     scores, deviations = scores_of(frozen, training)
     single = leave_one_out(fit, models)
+    _add_rejected(single, fit, models, observations, dropped)
     clouds = CloudResults(
-        alignment.poses, completed, covariances, scores, deviations,
-        *_of_all(single, alignment, calibration), dropped, used,
+        alignment.poses,
+        completed,
+        covariances,
+        scores,
+        deviations,
+        *_of_all(single, alignment, calibration),
+        dropped,
+        used,
     )
     return ShapeFit(observations, best.kind, frozen, clouds, expected)
 
 
+def _add_rejected(
+    single: LeaveOneOut, fit: CrossFit, models: Sequence[Learned], observations: Observations, dropped: BoolArray
+) -> None:
+    """The residuals of rejected observations from their predictions, as if they had not been seen."""
+    alignment, d, points = fit.alignment, fit.alignment.dimension, observations.points
+    for t in np.flatnonzero(dropped.any(axis=1)):
+        model, entries = models[fit.folds.of_cloud[t]], alignment.entries[t]
+        mean = model.mean.reshape(-1, d)
+        centred = np.where(entries, alignment.residuals[t] - model.mean, 0.0)
+        found = model.gaussian.predict(centred, ~entries, d)
+        rows = dropped[t][~alignment.seen[t]]
+        own = alignment.poses[t](points[t]) - alignment.positions - mean
+        errors = own[dropped[t]] - found.values.reshape(-1, d)[rows]
+        single.lengths[t, dropped[t]] = np.linalg.norm(errors, axis=1)
+        single.mahalanobis[t, dropped[t]] = np.sqrt(mahalanobis_squares(errors, found.covariances[rows]))
+
+
 def _of_all(single: LeaveOneOut, alignment: Alignment, calibration: float) -> tuple[Array, Array, Array]:
     """Residuals in the frames of the clouds, and calibrated Mahalanobis lengths and distances."""
-    factors = np.array([np.abs(np.linalg.det(pose.linear)) ** (1 / alignment.dimension) for pose in alignment.poses])
+    factors = np.array([pose.size_factor for pose in alignment.poses])
     root = np.sqrt(calibration)
     return single.lengths / factors[:, None], single.mahalanobis / root, single.distances / root
 
@@ -260,13 +293,21 @@ def _frozen(
 ) -> Frozen:
     values, vectors = space.eigenpairs(learned.covariance)
     total = space.trace(learned.covariance)
-    most = int(min(np.sum(weights > 0) - 1, len(values)))
+    most = min(int(np.sum(weights > 0)) - 1, len(values))
     count = most if wanted is None else min(wanted, most)
     count = min(count, int(np.sum(values > 1e-12 * values[0])))
     modes = _signed(vectors[:count])
     return Frozen(
-        alignment.shapes, learned.mean, learned.gaussian, settings, calibration,
-        alignment.scaling, alignment.gain, modes, values[:count].copy(), total,
+        alignment.shapes,
+        learned.mean,
+        learned.gaussian,
+        settings,
+        calibration,
+        alignment.scaling,
+        alignment.gain,
+        modes,
+        values[:count].copy(),
+        total,
     )
 
 

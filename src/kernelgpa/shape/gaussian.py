@@ -108,7 +108,7 @@ class DenseGaussian:
     def predict(self, residuals: Array, hidden: BoolArray, d: int) -> Prediction:  # (D,), (D,)
         """Eq. 26 for one cloud."""
         h = np.flatnonzero(hidden)
-        block = np.linalg.inv(self.precision[np.ix_(h, h)])
+        block = np.asarray(np.linalg.inv(self.precision[np.ix_(h, h)]), dtype=np.float64)
         return Prediction(-block @ (self.precision[h] @ residuals), _diagonal_blocks(block, d))
 
     def projected_variances(self, hidden: BoolArray, directions: Array) -> Array:  # (D,), (k, D) -> (k,)
@@ -124,7 +124,7 @@ class DenseGaussian:
         if len(h):  # the precision of what was seen, whatever was not
             across = self.precision[np.ix_(h, o)]
             L = L - across.T @ np.linalg.solve(self.precision[np.ix_(h, h)], across)
-        own = np.linalg.inv(_diagonal_blocks(L, d))
+        own = np.asarray(np.linalg.inv(_diagonal_blocks(np.asarray(L, dtype=np.float64), d)), dtype=np.float64)
         return Prediction(np.einsum("kij,kj->ki", own, (L @ residuals[o]).reshape(-1, d)).ravel(), own)
 
     def square(self, residuals: Array, seen: BoolArray) -> float:
@@ -198,7 +198,7 @@ class LowRankGaussian:
         rows = self.features[seen]
         _, covariance = self._posterior(np.flatnonzero(~seen))
         blocks = (np.eye(d) - _feature_blocks(rows, covariance, d) / self.noise) / self.noise
-        own = np.linalg.inv(blocks)
+        own = np.asarray(np.linalg.inv(blocks), dtype=np.float64)
         y = residuals[seen]
         product = (y - rows @ (covariance @ (rows.T @ y)) / self.noise) / self.noise
         return Prediction(np.einsum("kij,kj->ki", own, product.reshape(-1, d)).ravel(), own)

@@ -1,12 +1,12 @@
 """Mean and covariance of the shapes by expectation maximisation over unseen coordinates.
 
-With E_t the residuals of cloud t, what it did not see predicted by eq. 26, V_t the covariance of that prediction without
-noise (0 where seen) and u_t the weight of the cloud (1 unless it is an outlier), U = sum_t u_t:
+With E_t the residuals of cloud t, what it did not see predicted by eq. 26, V_t the covariance of that prediction
+without noise (0 where seen) and u_t the weight of the cloud (1 unless it is an outlier), U = sum_t u_t:
 
     mu <- sum_t u_t E_t / U,      S <- sum_t u_t ((E_t - mu)(E_t - mu)' + V_t) / (U - 1)              (theory, eq. 27)
 
-The iteration starts from the mean shape of the registration and Sigma = C0.  With complete data it ends after one round,
-and S is the empirical covariance.
+The iteration starts from the mean shape of the registration and Sigma = C0.  With complete data it ends after one
+round, and S is the empirical covariance.
 """
 
 from __future__ import annotations

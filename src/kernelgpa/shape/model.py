@@ -320,7 +320,8 @@ class ShapeModel(BaseEstimator):
             raise InvalidSetting(f"n_modes is {self.n_modes!r}; expected a whole number or None")
         if not 1 <= self.n_modes <= most:
             raise InvalidSetting(
-                f"n_modes is {self.n_modes}; {len(observations.clouds)} clouds have at most {most} modes, give 1 to {most}"
+                f"n_modes is {self.n_modes}; {len(observations.clouds)} clouds have at most {most} modes, "
+                f"give a number from 1 to {most}"
             )
         return int(self.n_modes)
 
@@ -337,6 +338,6 @@ def _warn_of_pairs(observations: Observations) -> None:
     if len(i):
         first = observations.landmarks[i[0]], observations.landmarks[j[0]]
         warn(
-            f"{len(i)} pairs of landmarks, for example {first[0]!r} and {first[1]!r}, were never seen in the same cloud; "
-            "how they move together comes from the spatial kernel alone"
+            f"{len(i)} pairs of landmarks, for example {first[0]!r} and {first[1]!r}, were never seen in the same "
+            "cloud; how they move together comes from the spatial kernel alone"
         )

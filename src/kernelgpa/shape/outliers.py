@@ -2,9 +2,11 @@
 
 The leave-one-out residual of a landmark is its distance from the prediction by the other landmarks of its cloud and by
 the model without the fold of that cloud; divided by its standard deviation it is a Mahalanobis length.  An observation
-is rejected if that is more than REJECTED times the median length.  A wrong match also disturbs the predictions of its
-neighbours; therefore only the observations that are worst within their cloud are rejected at a time, and the rest is
-looked at again.  A cloud is an outlier if the root mean square of its lengths exceeds
+is rejected if that is more than REJECTED times the median length and, because real motion has long tails too, the
+residual itself is longer than DISPLACED times the median distance of all observations from the mean shape.  A wrong
+match also disturbs the predictions of its neighbours; therefore only the observations that are worst within their cloud
+are rejected at a time, and the rest is looked at again.  A cloud is an outlier if the root mean square of its lengths
+exceeds
 
     median exp(3.5 * 1.4826 * median |log score - median log score|),    and twice the median;
 
@@ -23,6 +25,7 @@ from .cross_fitting import CrossFit, mahalanobis_squares
 from .learning import Learned
 
 REJECTED = 8.0  # times the median Mahalanobis length
+DISPLACED = 4.0  # times the median distance from the mean shape
 WORST = 0.5  # of the largest length of a cloud: how long the others that are rejected with it must be
 DEVIATIONS = 3.5
 MAD_TO_DEVIATION = 1.4826
@@ -54,12 +57,13 @@ def leave_one_out(fit: CrossFit, models: Sequence[Learned]) -> LeaveOneOut:
     return LeaveOneOut(lengths, mahalanobis, distances)
 
 
-def rejected(mahalanobis: Array) -> BoolArray:  # (n, m)
+def rejected(found: LeaveOneOut, distances: Array) -> BoolArray:  # (n, m) distances from the mean shape, NaN: unseen
     """The observations whose residual no shape explains."""
     with np.errstate(invalid="ignore"):
-        far = mahalanobis > REJECTED * np.nanmedian(mahalanobis)
-        worst = mahalanobis > WORST * np.nanmax(mahalanobis, axis=1, keepdims=True)
-    return np.asarray(far & worst)
+        far = found.mahalanobis > REJECTED * np.nanmedian(found.mahalanobis)
+        displaced = found.lengths > DISPLACED * np.nanmedian(distances)
+        worst = found.mahalanobis > WORST * np.nanmax(found.mahalanobis, axis=1, keepdims=True)
+    return np.asarray(far & displaced & worst)
 
 
 def threshold(scores: Array) -> float:  # (n,)

@@ -101,7 +101,7 @@ class FullSpace:
 
     def prior(self, bandwidth: float) -> Array:
         kernel = self.shapes.variance * self.shapes.kernel(bandwidth, affine=self.affine)
-        return np.kron(kernel, np.eye(self.shapes.positions.shape[1]))
+        return np.asarray(np.kron(kernel, np.eye(self.shapes.positions.shape[1])), dtype=np.float64)
 
     def scatter(self, residuals: Array, weights: Array) -> Array:
         return (residuals * weights[:, None]).T @ residuals
