@@ -130,7 +130,7 @@ def _match_landmarks(clouds: Sequence[LabelledCloud], labelled: Sequence[bool]) 
     if all(labelled) and _overlap(labels):
         return "labels", labels
     if all(labelled):
-        numbers = [_last_numbers(one.labels) for one in clouds]
+        numbers = [last_numbers(one.labels) for one in clouds]
         known: list[tuple[Name, ...]] = [own for own in numbers if own is not None]
         if len(known) == len(clouds) and _overlap(known):
             return "numbers", known
@@ -152,7 +152,7 @@ def _overlap(keys: Sequence[tuple[Name, ...]]) -> bool:
     return len(keys) == 1 or (bool(shares) and float(np.median(shares)) >= LEAST_SHARED)
 
 
-def _last_numbers(labels: Sequence[str]) -> tuple[int, ...] | None:
+def last_numbers(labels: Sequence[str]) -> tuple[int, ...] | None:
     """Return the number at the end of each label; None if one has none, or two are equal."""
     found = [DIGITS.findall(label) for label in labels]
     numbers = tuple(int(one[-1][-15:]) for one in found if one)

@@ -31,8 +31,10 @@ from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
 from ..io.model_file import METHODS, from_bytes, is_model, to_bytes
 from ..io.poses import kitti, tum
 from ..observations.arrays import finite_rows
+from ..shape import ShapeModel
 from .metadata import Metadata
 from .page import render
+from .shape_folder import read_shape_model, write_shapes
 from .summary import Assessment, Summary, plain_value, summarise
 
 MODEL, PICTURE = "model.npz", "clouds.png"
@@ -43,7 +45,7 @@ RESULT_FILES = {
 
 
 def save(
-    gpa: GPA,
+    gpa: GPA | ShapeModel,
     folder: str | os.PathLike[str],
     metadata: Metadata | None = None,
     picture: bytes | None = None,
@@ -52,7 +54,7 @@ def save(
 
     Parameters
     ----------
-    gpa : GPA
+    gpa : GPA or ShapeModel
         A fitted estimator.
     folder : path
         A new or empty folder, or an earlier result.
@@ -67,6 +69,9 @@ def save(
         The folder, absolute and without symbolic links.
     """
     folder = Path(folder).resolve()  # a link stays a link
+    if isinstance(gpa, ShapeModel):
+        write_shapes(gpa, folder, metadata or Metadata(title=folder.name))
+        return folder
     write_result(gpa, folder, metadata or Metadata(), picture)
     return folder
 
@@ -82,14 +87,15 @@ def write_result(gpa: GPA, folder: Path, metadata: Metadata, picture: bytes | No
     return summary
 
 
-def load(folder: str | os.PathLike[str]) -> GPA:
-    """Return the fitted estimator of a result folder (or of its model.npz).
+def load(folder: str | os.PathLike[str]) -> Any:
+    """Return the fitted estimator of a result folder (or of its model.npz), or the shape model of its folder.
 
     >>> import kernelgpa
     >>> gpa = kernelgpa.load("out")  # doctest: +SKIP
     >>> gpa.transform(points, cloud="skull7")  # doctest: +SKIP
     """
-    return load_with_metadata(folder)[0]
+    shapes = read_shape_model(Path(folder))
+    return load_with_metadata(folder)[0] if shapes is None else shapes
 
 
 def load_with_metadata(folder: str | os.PathLike[str]) -> tuple[GPA, Metadata]:

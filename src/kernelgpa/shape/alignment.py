@@ -102,7 +102,8 @@ def aligned(gpa: GPA, observations: Observations) -> Alignment:
     poses = tuple(Pose(A, t) for A, t in zip(linear, gpa.translations_, strict=True))
     residuals = np.stack([pose(own) for pose, own in zip(poses, points, strict=True)]) - M
     seen = ~np.isnan(points[:, :, 0])
-    participating = np.array([name not in set(gpa.mirrored_) for name in observations.names])
+    mirrored = set(gpa.mirrored_)
+    participating = np.array([name not in mirrored for name in observations.names])
     gain = _size_gain(gpa, points, seen) if scaling else 1.0
     return Alignment(M, poses, np.nan_to_num(residuals).reshape(len(points), -1), seen, scaling, gain, participating)
 
