@@ -146,9 +146,7 @@ def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) 
         return found
     model = ShapeModel(scaling=scaling).fit(observations)
     error = model.expected_error_
-    print_message(
-        f"expected error of a landmark that is filled in: mean {error.mean:.4g}, median {error.median:.4g} (cross-fitted)"
-    )
+    print_message(f"expected error of a landmark that is filled in: mean {error.mean:.4g}, median {error.median:.4g}")
     found = model.impute(return_cov=True)
     assert isinstance(found, tuple)
     return found

@@ -1,7 +1,8 @@
 """Files written again in their own formats with unseen landmarks filled in.
 
 Whatever a file held is kept: labels, weights, faces, frame and unit; seen points are the same numbers, which is
-verified by reading what would be written.  A landmark that a file does not list is added to it if the format labels landmarks.
+verified by reading what would be written.  A landmark that a file does not list is added to it if the format labels
+landmarks.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ def score_scatter(model: ShapeModel, first: int = 0, second: int = 1, ax: Axes |
     if len(x) <= MOST_NAMES:
         for name, a, b in zip(model.observations_.names, x, y, strict=True):
             ax.annotate(str(name), (a, b), fontsize=6, xytext=(3, 3), textcoords="offset points")
+    ax.margins(0.15)  # room for the names
     shares = 100 * model.explained_variance_ratio_
     ax.set(
         xlabel=f"mode {first + 1} ({shares[first]:.0f} % of the variance)",

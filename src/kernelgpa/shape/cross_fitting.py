@@ -11,7 +11,9 @@ The settings minimise the error, and covariances are multiplied by c.  A few clo
 the choice would be fooled by that; then the registration is repeated without each fold, too.
 
 What is left out must resemble what is missing.  If landmarks are missing in long runs of consecutive clouds, as in a
-recording, the nearly equal neighbours of a cloud do not help there; then the folds are blocks of consecutive clouds.
+recording, the nearly equal neighbours of a cloud do not help there, and values that were filled in for them would only
+confirm those of the cloud itself; then the folds are blocks of consecutive clouds, and the models do not see the clouds
+beside their block either, as many as a median run.
 Otherwise folds follow the sizes of the clouds and the distances of the landmarks from the centre, not their order in
 the data, so that a result does not depend on that order.
 """
@@ -34,6 +36,7 @@ from .spaces import Space
 FOLDS = 10  # of clouds
 LEAST_FOLDS = 4  # blocks of consecutive clouds
 LONG_RUN = 5  # clouds; the median length of the runs in which landmarks are missing, for folds that are blocks
+MARGIN_SHARE = 8  # the clouds beside a block that are left out are at most one in so many on each side
 PARTS = 5  # of the landmarks of a cloud
 ROUNDS = 5  # of eq. 27 while settings are compared
 CLIPPED = 10.0  # errors count as at most so many medians
@@ -55,6 +58,7 @@ class Folds:
 
     of_cloud: IndexArray  # (n,)
     parts: tuple[IndexArray, ...]  # (n,) of (s,): the part of each seen landmark
+    margin: int = 0  # clouds beside a block that its model does not see either
 
     @classmethod
     def of(cls, alignment: Alignment) -> Folds:
@@ -64,8 +68,9 @@ class Folds:
         rank = np.argsort(np.argsort(np.sum(squares * alignment.seen, axis=1), kind="stable"))
         centred = alignment.positions - alignment.positions.mean(axis=0)
         order = np.argsort(np.argsort(np.sum(centred**2, axis=1), kind="stable"))
-        run = median_run(alignment.seen)
+        run, margin = median_run(alignment.seen), 0
         if run > LONG_RUN:
+            margin = int(min(run, n // MARGIN_SHARE))
             count = int(np.clip(n // run, min(n, LEAST_FOLDS), FOLDS))
             of_cloud = np.arange(n) * count // n
         else:
@@ -74,7 +79,15 @@ class Folds:
         for t in range(n):
             own = np.argsort(np.argsort(order[alignment.seen[t]]))
             parts.append((np.random.default_rng(rank[t]).permutation(len(own)) % PARTS)[own])
-        return cls(of_cloud, tuple(parts))
+        return cls(of_cloud, tuple(parts), margin)
+
+    def training(self, k: int) -> BoolArray:  # (n,)
+        """The clouds that the model without fold k is learned from."""
+        held = self.of_cloud == k
+        for step in range(1, self.margin + 1):
+            held[:-step] |= self.of_cloud[step:] == k
+            held[step:] |= self.of_cloud[:-step] == k
+        return ~held
 
     @property
     def count(self) -> int:
@@ -127,7 +140,7 @@ class CrossFit:
         self._known: list[BoolArray] = []  # for each fold, which landmarks the other clouds saw
         entries = alignment.entries
         for k in range(self.folds.count):
-            rest = (self.folds.of_cloud != k) & (weights > 0)
+            rest = self.folds.training(k) & (weights > 0)
             own = means[k] if len(means) else None
             start = np.zeros(entries.shape[1])
             if own is not None:

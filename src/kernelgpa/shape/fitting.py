@@ -172,9 +172,7 @@ def _means_without(
     whole = np.full((len(observations.landmarks), alignment.dimension), np.nan)
     whole[landmarks] = alignment.positions
     for k in range(folds.count):
-        own = mean_without(
-            gpa, observations.select(landmarks), np.flatnonzero(folds.of_cloud != k), alignment.positions
-        )
+        own = mean_without(gpa, observations.select(landmarks), np.flatnonzero(folds.training(k)), alignment.positions)
         means.append(own)
     return means
 
