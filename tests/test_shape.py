@@ -267,7 +267,7 @@ def test_new_clouds_are_completed(incomplete):
 def test_exchanged_landmarks_are_rejected_and_do_not_steer_the_modes():
     points, _, _ = gaussian_shapes(n=60)
     along = np.argsort(ShapeModel(robust=False, **FIXED).fit(points).mean_[:, 0])
-    # far apart, because landmarks within the usual variation cannot be told apart; one exchange repeated would be a mode
+    # far apart: within the usual variation an exchange cannot be told; and one that is repeated would be a mode
     wrong, pairs = points.copy(), {t: (along[k], along[-1 - k]) for k, t in enumerate((3, 17, 40))}
     for t, (i, j) in pairs.items():
         wrong[t, [i, j]] = wrong[t, [j, i]]

@@ -26,10 +26,10 @@ def render_modes(model: ShapeModel, metadata: Metadata) -> str:
             trace.visible = k == 0 and step == 0
             figure.add_trace(trace)
     figure.update_layout(
-        title=f"{metadata.title}: modes of the shapes",
+        title=f"{metadata.title}: the shapes along one mode at a time",
         sliders=[_slider(model, k, count) for k in range(count)],
-        margin={"b": 60 + 90 * count},
-        height=650 + 90 * count,
+        margin={"b": 40 + 80 * count},
+        height=620 + 80 * count,
         scene={"aspectmode": "data"},
     )
     if model.mean_.shape[1] == 2:

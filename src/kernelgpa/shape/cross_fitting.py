@@ -146,7 +146,7 @@ class CrossFit:
             if own is not None:
                 start = np.nan_to_num(own - alignment.positions).ravel()
             self._training.append(TrainingClouds.of(alignment.residuals[rest], entries[rest], weights[rest], start))
-            self._known.append(alignment.seen[rest].any(axis=0))
+            self._known.append(np.asarray(alignment.seen[rest].any(axis=0), dtype=bool))
 
     def models(self, settings: Settings, rounds: int, most: int | None = None) -> list[Learned]:
         """The models without each fold, or without each of the first ones."""

@@ -62,12 +62,15 @@ def fit_shapes(observations: Observations, given: GPA | None, options: Options) 
     best = _best_candidate(observations, given, options)
     for _ in range(SCREENINGS if options.robust else 0):
         fit = _cross_fit(best, observations, weights, dropped)
-        found = leave_one_out(fit, fit.models(best.choice.settings, ROUNDS))
+        models = fit.models(best.choice.settings, ROUNDS)
+        found = leave_one_out(fit, models)
         weights = _weights(found.mahalanobis)
-        new = rejected(found, best.alignment.distances) & _may_lose(best.alignment.seen, observations.dimension)
-        if not new.any():
+        _add_rejected(found, fit, models, observations, dropped)
+        may_lose = _may_lose(best.alignment.seen, observations.dimension) | dropped
+        far = rejected(found, best.alignment.distances, dropped) & may_lose
+        if np.array_equal(far, dropped):
             break
-        dropped |= new
+        dropped = far
         best = _registered_without(best, observations, dropped)
     if dropped.any():
         choice = _choice(best.gpa, observations.hide(dropped), best.alignment, options)

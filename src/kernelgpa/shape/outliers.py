@@ -5,8 +5,9 @@ the model without the fold of that cloud; divided by its standard deviation it i
 is rejected if that is more than REJECTED times the median length and, because real motion has long tails too, the
 residual itself is longer than DISPLACED times the median distance of all observations from the mean shape.  A wrong
 match also disturbs the predictions of its neighbours; therefore only the observations that are worst within their cloud
-are rejected at a time, and the rest is looked at again.  A cloud is an outlier if the root mean square of its lengths
-exceeds
+are rejected at a time; then all are looked at again, and one that is well predicted is taken back.
+
+A cloud is an outlier if the root mean square of its lengths exceeds
 
     median exp(3.5 * 1.4826 * median |log score - median log score|),    and twice the median;
 
@@ -57,13 +58,18 @@ def leave_one_out(fit: CrossFit, models: Sequence[Learned]) -> LeaveOneOut:
     return LeaveOneOut(lengths, mahalanobis, distances)
 
 
-def rejected(found: LeaveOneOut, distances: Array) -> BoolArray:  # (n, m) distances from the mean shape, NaN: unseen
-    """The observations whose residual no shape explains."""
+def rejected(
+    found: LeaveOneOut,  # with the residuals of what was rejected before
+    distances: Array,  # (n, m) from the mean shape, NaN where unseen
+    before: BoolArray,  # (n, m) rejected before
+) -> BoolArray:  # (n, m)
+    """The observations whose residual no shape explains; one that was rejected before may prove to be good."""
     with np.errstate(invalid="ignore"):
         far = found.mahalanobis > REJECTED * np.nanmedian(found.mahalanobis)
         displaced = found.lengths > DISPLACED * np.nanmedian(distances)
-        worst = found.mahalanobis > WORST * np.nanmax(found.mahalanobis, axis=1, keepdims=True)
-    return np.asarray(far & displaced & worst)
+        kept = np.where(before, -np.inf, np.nan_to_num(found.mahalanobis, nan=-np.inf))
+        worst = kept > WORST * np.max(kept, axis=1, keepdims=True)
+    return np.asarray(far & displaced & (worst | before))
 
 
 def threshold(scores: Array) -> float:  # (n,)
