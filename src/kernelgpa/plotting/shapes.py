@@ -23,6 +23,15 @@ def scree(model: ShapeModel, ax: Axes | None = None) -> Axes:
 
     The null model permutes each aligned coordinate among the clouds, which keeps its variance and destroys how
     landmarks move together.  Modes above its 95 % quantile describe more than chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import ShapeModel, plotting
+    >>> points = np.random.default_rng(0).standard_normal((8, 6, 3)) * 0.1 + np.arange(18).reshape(6, 3) ** 2 / 50
+    >>> model = ShapeModel(shrinkage=0.5, bandwidth=0.5, noise=0.1).fit(points)
+    >>> plotting.scree(model).get_xlabel()
+    'mode'
     """
     ax = axes_2d(ax)
     shares = 100 * model.explained_variance_ratio_[:MOST_BARS]
@@ -49,7 +58,17 @@ def null_shares(model: ShapeModel) -> Array:  # (k,)
 
 
 def score_scatter(model: ShapeModel, first: int = 0, second: int = 1, ax: Axes | None = None) -> Axes:
-    """Draw the scores of the clouds on two modes, with their names; bars are what unseen landmarks leave open."""
+    """Draw the scores of the clouds on two modes, with their names; bars are what unseen landmarks leave open.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import ShapeModel, plotting
+    >>> points = np.random.default_rng(0).standard_normal((8, 6, 3)) * 0.1 + np.arange(18).reshape(6, 3) ** 2 / 50
+    >>> model = ShapeModel(shrinkage=0.5, bandwidth=0.5, noise=0.1).fit(points)
+    >>> plotting.score_scatter(model).get_title()
+    'Scores of the clouds'
+    """
     ax = axes_2d(ax)
     scores, open_ = model.scores_, model.score_deviations_
     if max(first, second) >= scores.shape[1] or min(first, second) < 0:
@@ -77,7 +96,19 @@ def score_scatter(model: ShapeModel, first: int = 0, second: int = 1, ax: Axes |
 
 
 def mode_shapes(model: ShapeModel, modes: int = 3, faces: IndexArray | None = None) -> Figure:
-    """Draw the mean shape and the mean plus and minus 2 standard deviations along the first modes."""
+    """Draw the mean shape and the mean plus and minus 2 standard deviations along the first modes.
+
+    Without ``faces`` (f, 3) the landmarks are connected by the shortest lines that connect them all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import ShapeModel, plotting
+    >>> points = np.random.default_rng(0).standard_normal((8, 6, 3)) * 0.1 + np.arange(18).reshape(6, 3) ** 2 / 50
+    >>> model = ShapeModel(shrinkage=0.5, bandwidth=0.5, noise=0.1).fit(points)
+    >>> len(plotting.mode_shapes(model, modes=2).axes)
+    2
+    """
     count = min(modes, len(model.variances_))
     d = model.mean_.shape[1]
     figure = Figure(figsize=(4.2 * count, 4.2), layout="constrained")
