@@ -365,3 +365,16 @@ def test_ape_skulls_are_predicted_better_than_by_kernels():
     learned = np.linalg.norm(ShapeModel(scaling=True).fit(given).impute() - points, axis=2)[mask].mean()
     kernel = np.linalg.norm(KernelGPA().fit(given).impute() - points, axis=2)[mask].mean()
     assert learned < 0.85 * kernel
+
+
+def test_the_mean_of_clouds_without_size_is_the_full_procrustes_mean():
+    """In the plane it is the first eigenvector of the sum of z z* over the clouds, as complex numbers of unit size."""
+    points, _, _ = gaussian_shapes(d=2, n=30)
+    z = points[:, :, 0] + 1j * points[:, :, 1]
+    z = z - z.mean(axis=1, keepdims=True)
+    z = z / np.linalg.norm(z, axis=1, keepdims=True)
+    expected = np.linalg.eigh(z.T @ z.conj())[1][:, -1]
+    mean = ShapeModel(shrinkage=0.0, bandwidth=0.5, noise=0.01, scaling=True, robust=False).fit(points).mean_
+    found = mean[:, 0] + 1j * mean[:, 1]
+    # sizes and rotations are optimised in turn until a relative change of 1e-12, which linear convergence makes 1e-8
+    np.testing.assert_allclose(abs(np.vdot(found, expected)), np.linalg.norm(found), rtol=1e-8)
