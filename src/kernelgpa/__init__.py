@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA, distributed
     from .observations import Observations
     from .report.result_folder import load, save
+    from .shape import ShapeModel
     from .spectrum.forecast import Forecast, forecast
     from .streaming import Measured, StreamingGPA
     from .trust import metrics, selection
@@ -55,6 +56,7 @@ __all__ = [
     "NumericalFailure",
     "Observations",
     "RigidGPA",
+    "ShapeModel",
     "StreamingGPA",
     "SuspiciousObservation",
     "TooLarge",
@@ -82,6 +84,7 @@ _HOME_OF_NAME = {
     **dict.fromkeys(["TPSGPA", "AffineGPA", "KernelGPA", "RigidGPA"], "estimators"),
     "Observations": "observations",
     **dict.fromkeys(["load", "save"], "report.result_folder"),
+    "ShapeModel": "shape",
     **dict.fromkeys(["Forecast", "forecast"], "spectrum.forecast"),
     **dict.fromkeys(["Measured", "StreamingGPA"], "streaming"),
     **dict.fromkeys(["Finding", "SuspiciousObservation"], "trust.diagnosis"),

@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from ..version import __version__
-from . import convert, demo, register, reproduce, stream, tune, warp
+from . import convert, demo, register, reproduce, shape, stream, tune, warp
 from .app import app, main
 
-__all__ = ["app", "convert", "demo", "main", "register", "reproduce", "stream", "tune", "warp"]
+__all__ = ["app", "convert", "demo", "main", "register", "reproduce", "shape", "stream", "tune", "warp"]
 
 
 def _print_version(wanted: bool) -> None:

@@ -14,11 +14,15 @@ from .confidence_regions import uncertainty
 from .grids import warp_grid, warps
 from .meshes import mesh
 from .positions import clouds, map_of, side_by_side, trajectory
+from .shapes import mode_shapes, score_scatter, scree
 
 __all__ = [
     "clouds",
     "map_of",
     "mesh",
+    "mode_shapes",
+    "score_scatter",
+    "scree",
     "side_by_side",
     "spectrum",
     "trajectory",

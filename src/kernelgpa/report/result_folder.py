@@ -18,6 +18,7 @@ import glob
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -30,6 +31,7 @@ from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
 from ..io.model_file import METHODS, from_bytes, is_model, to_bytes
 from ..io.poses import kitti, tum
 from ..observations.arrays import finite_rows
+from ..shape import ShapeModel
 from .csv_tables import (
     ALIGNED,
     CLOUDS,
@@ -44,6 +46,7 @@ from .csv_tables import (
 )
 from .metadata import Metadata
 from .page import render
+from .shape_folder import read_shape_model, write_shapes
 from .summary import Assessment, Summary, settings_for_file, summarise
 from .tables import Column
 
@@ -56,7 +59,7 @@ RESULT_FILES = {
 
 
 def save(
-    gpa: GPA,
+    gpa: GPA | ShapeModel,
     folder: str | os.PathLike[str],
     metadata: Metadata | None = None,
     picture: bytes | None = None,
@@ -65,7 +68,7 @@ def save(
 
     Parameters
     ----------
-    gpa : GPA
+    gpa : GPA or ShapeModel
         A fitted estimator.
     folder : path
         A new or empty folder, or an earlier result.
@@ -80,6 +83,9 @@ def save(
         The folder, absolute and without symbolic links.
     """
     folder = Path(folder).resolve()  # a link stays a link
+    if isinstance(gpa, ShapeModel):
+        write_shapes(gpa, folder, metadata or Metadata(title=folder.name))
+        return folder
     write_result(gpa, folder, metadata or Metadata(), picture)
     return folder
 
@@ -95,8 +101,8 @@ def write_result(gpa: GPA, folder: Path, metadata: Metadata, picture: bytes | No
     return summary
 
 
-def load(folder: str | os.PathLike[str]) -> GPA:
-    """Return the fitted estimator of a result folder (or of its model.npz).
+def load(folder: str | os.PathLike[str]) -> Any:
+    """Return the fitted estimator of a result folder (or of its model.npz), or the shape model of its folder.
 
     >>> import tempfile
     >>> from kernelgpa import KernelGPA, load, save, simulate
@@ -107,7 +113,8 @@ def load(folder: str | os.PathLike[str]) -> GPA:
     >>> gpa.transform(scene.points[2], cloud=2).shape
     (40, 3)
     """
-    return load_with_metadata(folder)[0]
+    shapes = read_shape_model(Path(folder))
+    return load_with_metadata(folder)[0] if shapes is None else shapes
 
 
 def load_with_metadata(folder: str | os.PathLike[str]) -> tuple[GPA, Metadata]:

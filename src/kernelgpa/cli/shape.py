@@ -1,0 +1,192 @@
+"""``kernelgpa shape`` and ``kernelgpa impute``: shape models of files, and files with unseen landmarks filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from ..errors import InvalidSetting
+from ..estimators import KernelGPA
+from ..io.atomic import require_writable, write_folder
+from ..io.completed import SD_TABLE, CompletedFiles, deviation_table
+from ..io.files import read_files
+from ..io.landmark_file import LandmarkFile, ReadOptions
+from ..io.matching import MatchedClouds, match_clouds
+from ..observations import Observations
+from ..report.metadata import Metadata
+from ..report.shape_folder import require_replaceable_shapes, write_shapes
+from ..shape import ShapeModel
+from ..typing import Array, BoolArray
+from . import options
+from .app import app
+from .messages import print_matching, print_message, printed_warnings
+from .settings import run_settings
+
+SETTINGS = "settings.toml"
+
+
+class ImputeMethod(StrEnum):
+    AUTO = "auto"
+    SHAPE = "shape"
+    KERNEL = "kernel"
+
+
+FilesOrFolder = Annotated[
+    list[Path], typer.Argument(help="Files of landmarks, or the result folder of a registration.")
+]
+Modes = Annotated[int | None, typer.Option("--modes", help="How many modes are kept.  [all]")]
+Sizes = Annotated[bool, typer.Option("--scaling", help="Remove the sizes of the clouds.")]
+Filled = Annotated[Path, typer.Option("--output", "-o", help="The new folder to write.")]
+ImputeBy = Annotated[
+    ImputeMethod, typer.Option("--method", help="How unseen landmarks are predicted; auto: shape from 3 clouds on.")
+]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files of a command, and their clouds with matched landmarks."""
+
+    paths: list[Path]
+    files: list[LandmarkFile]
+    options: ReadOptions
+    matched: MatchedClouds
+
+
+@app.command()
+def shape(
+    files: FilesOrFolder,
+    output: Filled = Path("shapes"),
+    modes: Modes = None,
+    scaling: Sizes = False,
+    missing: options.Missing = None,
+    negative_is_missing: options.NegativeIsMissing = False,
+    curves: options.Curves = False,
+    unit: options.Unit = None,
+    title: options.Title = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Learn the distribution of the shapes: mean, modes, scores, sizes, distances and outliers.
+
+    The folder holds the aligned clouds (aligned.csv), a table of the clouds (clouds.csv), the modes (modes.csv), the
+    model (model.npz), plots, and a page with a slider through each mode (modes.html).
+
+    Examples:
+
+        kernelgpa shape skulls/*.mrk.json -o shapes --scaling
+
+        kernelgpa shape out -o shapes
+    """
+    require_replaceable_shapes(output)
+    require_writable(output)
+    sources = _read(files, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
+    with printed_warnings():
+        model = ShapeModel(n_modes=modes, scaling=scaling).fit(_seen(sources.matched)[0])
+    matched = sources.matched
+    every = len(matched.landmarks) == len(model.observations_.landmarks)
+    metadata = Metadata(
+        title=title or output.resolve().name, unit=unit or matched.unit, faces=matched.faces if every else None
+    )
+    write_shapes(model, output, metadata)
+    typer.echo(_summary(model, metadata.unit, output))
+
+
+@app.command()
+def impute(
+    files: FilesOrFolder,
+    output: Filled = Path("filled"),
+    method: ImputeBy = ImputeMethod.AUTO,
+    scaling: Sizes = False,
+    missing: options.Missing = None,
+    negative_is_missing: options.NegativeIsMissing = False,
+    curves: options.Curves = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Write the files again with their unseen landmarks filled in, each in its own format, frame and unit.
+
+    Seen points are not changed.  The table standard_deviations.csv lists every landmark that was filled in, with its
+    position and its standard deviation.  A file whose format cannot hold the result is named before anything is
+    written.
+
+    Examples:
+
+        kernelgpa impute skulls/*.tps -o filled
+
+        kernelgpa impute walk.csv -o filled --method shape
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InvalidSetting(f"{output} exists and is not an empty folder; give a new folder")
+    require_writable(output)
+    sources = _read(files, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
+    targets = CompletedFiles(sources.paths, sources.files, sources.options, sources.matched)
+    targets.require_formats()  # before any work
+    observations, seen = _seen(sources.matched)
+    with printed_warnings():
+        points, covariances = _predicted(observations, method, scaling)
+    whole = np.full(sources.matched.points.shape, np.nan)
+    whole[:, seen] = points
+    deviations = np.full(whole.shape[:2], np.nan)
+    deviations[:, seen] = np.sqrt(np.trace(covariances, axis1=2, axis2=3) / covariances.shape[-1])
+    rendered = targets.rendered(whole)
+    table = deviation_table(sources.matched, whole, deviations)
+    write_folder(output.resolve(), {**rendered, SD_TABLE: table})
+    count = int(np.sum(np.isnan(sources.matched.points[:, seen, 0])))
+    typer.echo(f"{count} landmarks filled in; {len(rendered)} files and {SD_TABLE} in {output}")
+
+
+def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
+    """All landmarks of all clouds, and the covariances of those that were not seen."""
+    if method is ImputeMethod.KERNEL or (method is ImputeMethod.AUTO and len(observations.clouds) < 3):
+        found = KernelGPA().fit(observations).impute(return_cov=True)
+        assert isinstance(found, tuple)
+        return found
+    model = ShapeModel(scaling=scaling).fit(observations)
+    error = model.expected_error_
+    print_message(f"expected error of a landmark that is filled in: mean {error.mean:.4g}, median {error.median:.4g}")
+    found = model.impute(return_cov=True)
+    assert isinstance(found, tuple)
+    return found
+
+
+def _read(given: list[Path], read_options: ReadOptions) -> Sources:
+    """The files given, or those of a result folder."""
+    paths = given
+    if len(given) == 1 and (given[0] / SETTINGS).is_file():
+        settings = run_settings(given[0] / SETTINGS, {})
+        paths, read_options = [Path(path) for path in settings.files], settings.read_options
+    read, notes = read_files(paths, read_options)
+    # files of one specimen stay separate, because each is written again
+    matched = match_clouds(read, options=replace(read_options, merge=False), notes=notes)
+    print_matching(matched)
+    return Sources([Path(path) for path, _ in read], [file for _, file in read], read_options, matched)
+
+
+def _seen(matched: MatchedClouds) -> tuple[Observations, BoolArray]:
+    """The landmarks that some cloud saw, and which these are; the others are named."""
+    seen: BoolArray = np.any(~np.isnan(matched.points[:, :, 0]), axis=0)
+    for j in np.flatnonzero(~seen):
+        print_message(f"note: no cloud saw landmark {matched.landmarks[j]!r}; it is left out")
+    names = [name for name, own in zip(matched.landmarks, seen, strict=True) if own]
+    points, weights = matched.points[:, seen], matched.weights[:, seen]
+    return Observations.from_array(points, weights, clouds=matched.names, landmarks=names), seen
+
+
+def _summary(model: ShapeModel, unit: str | None, output: Path) -> str:
+    suffix = f" {unit}" if unit else ""
+    shares = ", ".join(f"{100 * share:.0f}" for share in model.explained_variance_ratio_[:5])
+    lines = [
+        f"modes: {len(model.variances_)}; the first explain {shares} % of the variance",
+        f"expected error of a predicted landmark: mean {model.expected_error_.mean:.4g}{suffix}",
+    ]
+    rejected = [one for one in model.suspicious_observations() if one.rejected]
+    for one in rejected[:5]:
+        lines.append(
+            f"rejected: landmark {one.landmark} of {one.cloud}, {one.residual:.4g}{suffix} from its prediction"
+        )
+    if model.outliers_:
+        lines.append(f"outlying clouds: {', '.join(str(name) for name in model.outliers_[:10])}")
+    return "\n".join([*lines, f"result: {output}", f"page: {output / 'modes.html'}"])

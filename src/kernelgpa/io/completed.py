@@ -1,0 +1,102 @@
+"""Files written again in their own formats with unseen landmarks filled in.
+
+Whatever a file held is kept: labels, weights, faces, frame and unit; seen points are the same numbers, which is
+verified by reading what would be written.  A landmark that a file does not list is added to it if the format labels
+landmarks.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import FormatError
+from ..typing import Array
+from .files import FORMATS, suffix_of
+from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions
+from .matching import MatchedClouds
+
+SD_TABLE = "standard_deviations.csv"
+
+
+@dataclass(frozen=True)
+class CompletedFiles:
+    """Files, and their clouds with matched landmarks in the same order."""
+
+    paths: Sequence[Path]
+    files: Sequence[LandmarkFile]
+    options: ReadOptions
+    matched: MatchedClouds
+
+    def require_formats(self) -> None:
+        """Raise an error unless every file can be written back in its own format, before anything is computed."""
+        names = [path.name for path in self.paths]
+        for path, file in zip(self.paths, self.files, strict=True):
+            if names.count(path.name) > 1 or path.name == SD_TABLE:
+                raise FormatError(path, None, "several results would have this name", "rename the file")
+            filled = replace(file, clouds=tuple(replace(one, points=np.nan_to_num(one.points)) for one in file.clouds))
+            self._rendered(path, filled, file)
+
+    def rendered(self, points: Array) -> dict[str, bytes]:  # (n, m, d)
+        """The bytes of all files with the positions of their unseen landmarks."""
+        result, t = {}, 0
+        for path, file in zip(self.paths, self.files, strict=True):
+            clouds = []
+            for one in file.clouds:
+                clouds.append(self._completed(one, points[t], t, file.labelled))
+                t += 1
+            result[path.name] = self._rendered(path, replace(file, clouds=tuple(clouds)), file)
+        return result
+
+    def _completed(self, cloud: LabelledCloud, points: Array, t: int, labelled: bool) -> LabelledCloud:
+        """One cloud with its unseen landmarks at the given positions (m, d)."""
+        columns = self.matched.columns[t]
+        unseen = np.isnan(cloud.points[:, 0])
+        filled = cloud.points.copy()
+        filled[unseen] = points[columns[unseen]]
+        labels, weights = cloud.labels, cloud.weights
+        known = ~np.isnan(points[:, 0])
+        absent = np.setdiff1d(np.flatnonzero(known), columns)
+        if len(absent) and labelled and self.matched.rule == "label":
+            filled = np.vstack([filled, points[absent]])
+            labels = (*labels, *(str(self.matched.landmarks[j]) for j in absent))
+            weights = None if weights is None else np.concatenate([weights, np.ones(len(absent))])
+        return replace(cloud, points=filled, labels=labels, weights=weights)
+
+    def _rendered(self, path: Path, filled: LandmarkFile, original: LandmarkFile) -> bytes:
+        """The bytes of a file; an error if reading them would not return the seen points as they were."""
+        suffix = suffix_of(path)
+        try:
+            data = FORMATS[suffix].render(filled)
+            name = path.name[: -len(suffix)]
+            back = FORMATS[suffix].parse(data, str(path), replace(self.options, name=name))
+        except FormatError as problem:
+            raise FormatError(
+                path, None, f"it cannot be written back ({problem.found})", "convert it first"
+            ) from problem
+        same = len(back.clouds) == len(original.clouds)
+        for one, own in zip(back.clouds, original.clouds, strict=False):
+            seen = ~np.isnan(own.points[:, 0])
+            same &= np.array_equal(one.points[: len(own.points)][seen], own.points[seen]) and one.name == own.name
+        if not same:
+            found = "the format does not keep all digits or names, so that seen points would change"
+            raise FormatError(path, None, found, "convert it to CSV first (kernelgpa convert)")
+        return data
+
+
+def deviation_table(matched: MatchedClouds, points: Array, deviations: Array) -> bytes:  # (n, m, d), (n, m)
+    """One row per landmark that was filled in: its position and its standard deviation along an axis."""
+    axes = "xyz"[: points.shape[2]]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["cloud", "landmark", *axes, "standard_deviation"])
+    unseen = np.isnan(matched.points[:, :, 0]) & ~np.isnan(points[:, :, 0])
+    for t, j in np.argwhere(unseen):
+        numbers = [repr(float(x)) for x in (*points[t, j], deviations[t, j])]
+        writer.writerow([matched.names[t], matched.landmarks[j], *numbers])
+    return text.getvalue().encode()

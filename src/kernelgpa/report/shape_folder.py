@@ -1,0 +1,128 @@
+"""The result folder of ``kernelgpa shape``.
+
+aligned.csv    all clouds after their poses (Procrustes coordinates), unseen landmarks predicted
+clouds.csv     for each cloud its size, distances, outlier flag and scores
+modes.csv      for each mode its variance and the displacement of each landmark
+model.npz      the shape model; ``kernelgpa.load(folder)`` returns it
+*.png          scree plot with a null model, scores, mean shape along the modes
+modes.html     the mean shape with a slider through each mode
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidSetting
+from ..io.atomic import is_temporary, write_folder
+from ..io.files import FORMATS
+from ..io.landmark_file import LabelledCloud, LandmarkFile
+from ..io.shape_file import is_shape_model, to_bytes
+from ..plotting.shapes import mode_shapes, score_scatter, scree
+from ..shape import ShapeModel
+from ..typing import IndexArray
+from .metadata import Metadata
+from .shape_page import render_modes
+
+MODEL = "model.npz"
+PICTURES = ("scree.png", "scores.png", "modes.png")
+SHAPE_FILES = {"aligned.csv", "clouds.csv", "modes.csv", MODEL, "modes.html", *PICTURES}
+
+
+def require_replaceable_shapes(folder: Path) -> None:
+    """Raise an error unless the folder is new, empty, or an earlier shape model."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidSetting(f"{folder} is a file; give a new folder")
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    names = {name for name in names if not is_temporary(name, folder.resolve().name)}
+    model = folder / MODEL
+    if names and (not names <= SHAPE_FILES or not model.is_file() or not is_shape_model(model.read_bytes())):
+        raise InvalidSetting(f"{folder} holds files that are not part of a shape model; give a new folder")
+
+
+def write_shapes(model: ShapeModel, folder: Path, metadata: Metadata) -> None:
+    """Write the result folder, complete or not at all."""
+    folder = folder.resolve()
+    require_replaceable_shapes(folder)
+    labels = tuple(str(name) for name in model.observations_.landmarks)
+    names = tuple(str(name) for name in model.observations_.names)
+    clouds = tuple(LabelledCloud(name, own, labels) for name, own in zip(names, model.aligned_, strict=True))
+    files = {
+        "aligned.csv": FORMATS[".csv"].render(LandmarkFile(clouds, labelled=True, unit=metadata.unit)),
+        "clouds.csv": _table(*_cloud_rows(model)),
+        "modes.csv": _table(*_mode_rows(model)),
+        MODEL: to_bytes(model),
+        "modes.html": render_modes(model, metadata).encode(),
+        **_pictures(model, metadata.faces),
+    }
+    write_folder(folder, files)
+
+
+def _table(header: list[str], rows: list[list[Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([header, *rows])
+    return text.getvalue().encode()
+
+
+def _cloud_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:
+    k = model.scores_.shape[1]
+    header = [
+        "cloud",
+        "centroid_size",
+        "procrustes_distance",
+        "mahalanobis_distance",
+        "outlier_score",
+        "outlier",
+        "seen",
+    ]
+    header += [f"score_{i + 1}" for i in range(k)] + [f"score_sd_{i + 1}" for i in range(k)]
+    seen = model.observations_.visible.sum(axis=1)
+    columns = (
+        model.centroid_sizes_,
+        model.procrustes_distances_,
+        model.mahalanobis_distances_,
+        model.outlier_scores_,
+    )
+    rows = []
+    for t, name in enumerate(model.observations_.names):
+        flag = "yes" if model.outlier_scores_[t] > model.outlier_threshold_ else "no"
+        numbers = [repr(float(column[t])) for column in columns]
+        scores = [repr(float(x)) for x in (*model.scores_[t], *model.score_deviations_[t])]
+        rows.append([str(name), *numbers, flag, int(seen[t]), *scores])
+    return header, rows
+
+
+def _mode_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:
+    axes = "xyz"[: model.mean_.shape[1]]
+    header = ["mode", "variance", "share", "landmark", *(f"d{axis}" for axis in axes)]
+    rows: list[list[Any]] = []
+    for k, (mode, variance) in enumerate(zip(model.modes_, model.variances_, strict=True)):
+        common = [k + 1, repr(float(variance)), repr(float(model.explained_variance_ratio_[k]))]
+        for name, move in zip(model.observations_.landmarks, mode, strict=True):
+            rows.append([*common, str(name), *(repr(float(x)) for x in move)])
+    return header, rows
+
+
+def _pictures(model: ShapeModel, faces: IndexArray | None) -> dict[str, bytes]:
+    figures: list[Any] = [scree(model).figure, mode_shapes(model, faces=faces)]
+    if model.scores_.shape[1] > 1:
+        figures.insert(1, score_scatter(model).figure)
+    names = PICTURES if len(figures) == len(PICTURES) else (PICTURES[0], PICTURES[2])
+    pictures = {}
+    for name, figure in zip(names, figures, strict=True):
+        data = io.BytesIO()
+        figure.savefig(data, format="png", dpi=110)
+        pictures[name] = data.getvalue()
+    return pictures
+
+
+def read_shape_model(path: Path) -> ShapeModel | None:
+    """The shape model of a folder or file; None if it holds another kind of model."""
+    from ..io.shape_file import from_bytes
+
+    path = path / MODEL if path.is_dir() else path
+    data = path.read_bytes() if path.is_file() else b""
+    return from_bytes(data, str(path)) if is_shape_model(data) else None

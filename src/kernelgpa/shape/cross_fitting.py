@@ -1,0 +1,242 @@
+"""Cross-fitting: a cloud is only ever predicted by a model that never saw it.
+
+The clouds are divided into folds at random.  For each fold a model is learned from the other clouds; in each cloud of
+the fold, a fifth of the seen landmarks at a time is predicted from its other ones.  With e the lengths of the errors
+and z^2 = e' cov^-1 e,
+
+    error(settings) = mean min(e, 10 median),      c = (90 % quantile of z^2) / (that of chi^2 with d degrees)
+                                                                                                     (theory, eq. 28)
+
+The settings minimise the error, and covariances are multiplied by c.  A few clouds share in their own mean shape, and
+the choice would be fooled by that; then the registration is repeated without each fold, too.
+
+What is left out must resemble what is missing.  If landmarks are missing in long runs of consecutive clouds, as in a
+recording, the nearly equal neighbours of a cloud do not help there, and values that were filled in for them would only
+confirm those of the cloud itself; then the folds are blocks of consecutive clouds, and the models do not see the clouds
+beside their block either, as many as a median run.
+Otherwise folds follow the sizes of the clouds and the distances of the landmarks from the centre, not their order in
+the data, so that a result does not depend on that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from ..errors import NumericalFailure
+from ..typing import Array, BoolArray, IndexArray
+from .alignment import Alignment
+from .learning import Learned, Settings, TrainingClouds, learn
+from .spaces import Space
+
+FOLDS = 10  # of clouds
+LEAST_FOLDS = 4  # blocks of consecutive clouds
+LONG_RUN = 5  # clouds; the median length of the runs in which landmarks are missing, for folds that are blocks
+MARGIN_SHARE = 8  # the clouds beside a block that are left out are at most one in so many on each side
+PARTS = 5  # of the landmarks of a cloud
+ROUNDS = 5  # of eq. 27 while settings are compared
+CLIPPED = 10.0  # errors count as at most so many medians
+PROBABILITY = 0.9
+MANY = 40  # clouds, from which not all folds are needed to compare settings
+COMPARED = 5  # folds in which settings are compared, if there are enough clouds in each
+MOST_PER_FOLD = 12  # clouds that are predicted while settings are compared
+LOWEST = Settings(0.1, 1e-5, 3e-3)  # less shrinkage is better on average and far worse at its worst
+HIGHEST = Settings(3.0, 1.0, 1.0)
+KERNEL_GRID = [Settings(b, s, 1.0) for b in (0.15, 0.3, 0.6, 1.5) for s in (1e-3, 1e-2, 1e-1, 0.5)]
+STEPS = (Settings(2.0, 4.0, 4.0), Settings(1.5, 2.0, 2.0))  # factors, coarse and fine
+WORTH = 0.995  # of the error, below which a step is taken
+MOST_EVALUATIONS = 80
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The division of the clouds, and of the seen landmarks of each cloud."""
+
+    of_cloud: IndexArray  # (n,)
+    parts: tuple[IndexArray, ...]  # (n,) of (s,): the part of each seen landmark
+    margin: int = 0  # clouds beside a block that its model does not see either
+
+    @classmethod
+    def of(cls, alignment: Alignment) -> Folds:
+        n, d = len(alignment.seen), alignment.dimension
+        posed = alignment.residuals.reshape(n, -1, d) + alignment.positions
+        squares = np.sum((posed - posed.mean(axis=1, keepdims=True)) ** 2, axis=2)
+        rank = np.argsort(np.argsort(np.sum(squares * alignment.seen, axis=1), kind="stable"))
+        centred = alignment.positions - alignment.positions.mean(axis=0)
+        order = np.argsort(np.argsort(np.sum(centred**2, axis=1), kind="stable"))
+        run, margin = median_run(alignment.seen), 0
+        if run > LONG_RUN:
+            margin = int(min(run, n // MARGIN_SHARE))
+            count = int(np.clip(n // run, min(n, LEAST_FOLDS), FOLDS))
+            of_cloud = np.arange(n) * count // n
+        else:
+            of_cloud = (np.random.default_rng(1).permutation(n) % min(n, FOLDS))[rank]
+        parts = []
+        for t in range(n):
+            own = np.argsort(np.argsort(order[alignment.seen[t]]))
+            parts.append((np.random.default_rng(rank[t]).permutation(len(own)) % PARTS)[own])
+        return cls(of_cloud, tuple(parts), margin)
+
+    def training(self, k: int) -> BoolArray:  # (n,)
+        """The clouds that the model without fold k is learned from."""
+        held = self.of_cloud == k
+        for step in range(1, self.margin + 1):
+            held[:-step] |= self.of_cloud[step:] == k
+            held[step:] |= self.of_cloud[:-step] == k
+        return ~held
+
+    @property
+    def count(self) -> int:
+        return int(self.of_cloud.max()) + 1
+
+
+def median_run(seen: BoolArray) -> float:  # (n, m)
+    """The median, over unseen observations, of the number of consecutive clouds in which the landmark is unseen."""
+    runs: list[int] = []
+    for column in ~seen.T:
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], column.astype(np.int8), [0]])))
+        for begin, end in zip(edges[::2], edges[1::2], strict=True):
+            runs += [int(end - begin)] * int(end - begin)
+    return float(np.median(runs)) if runs else 0.0
+
+
+class LeftOut(NamedTuple):
+    """Errors of the landmarks that were left out, one entry per cloud that was predicted."""
+
+    lengths: list[Array]
+    squares: list[Array]
+
+    @property
+    def error(self) -> float:
+        """The criterion of eq. 28."""
+        return float(np.mean(clipped(np.concatenate(self.lengths))))
+
+    def calibration(self, d: int) -> float:
+        """c of eq. 28."""
+        return float(np.quantile(np.concatenate(self.squares), PROBABILITY) / chi2(d).ppf(PROBABILITY))
+
+
+def clipped(lengths: Array) -> Array:
+    """Lengths, each at most so many medians."""
+    return np.minimum(lengths, CLIPPED * np.median(lengths))
+
+
+class CrossFit:
+    """The models without each fold of one alignment."""
+
+    def __init__(
+        self,
+        alignment: Alignment,
+        space: Space,
+        weights: Array,  # (n,)
+        means: Sequence[Array | None],  # (m, d) the mean shape without each fold; None: that of all clouds
+    ) -> None:
+        self.alignment, self.space, self.folds = alignment, space, Folds.of(alignment)
+        self._training: list[TrainingClouds] = []
+        self._known: list[BoolArray] = []  # for each fold, which landmarks the other clouds saw
+        entries = alignment.entries
+        for k in range(self.folds.count):
+            rest = self.folds.training(k) & (weights > 0)
+            own = means[k] if len(means) else None
+            start = np.zeros(entries.shape[1])
+            if own is not None:
+                start = np.nan_to_num(own - alignment.positions).ravel()
+            self._training.append(TrainingClouds.of(alignment.residuals[rest], entries[rest], weights[rest], start))
+            self._known.append(np.asarray(alignment.seen[rest].any(axis=0), dtype=bool))
+
+    def models(self, settings: Settings, rounds: int, most: int | None = None) -> list[Learned]:
+        """The models without each fold, or without each of the first ones."""
+        return [learn(clouds, self.space, settings, rounds) for clouds in self._training[:most]]
+
+    def held_out(self, k: int) -> IndexArray:
+        return np.flatnonzero(self.folds.of_cloud == k)
+
+    def left_out(self, models: Sequence[Learned], most: int | None = None) -> LeftOut:
+        """Errors of a fifth of the landmarks at a time, for at most so many clouds of each fold."""
+        lengths, squares = [], []
+        for k, model in enumerate(models):
+            held = self.held_out(k)
+            some = len(held) if most is None else min(most, len(held))
+            for t in held[np.linspace(0, len(held) - 1, some).astype(int)]:
+                e, z = self._of_cloud(int(t), model, self._known[k])
+                lengths.append(e)
+                squares.append(z)
+        return LeftOut(lengths, squares)
+
+    def _of_cloud(self, t: int, model: Learned, known: BoolArray) -> tuple[Array, Array]:
+        d, entries = self.alignment.dimension, self.alignment.entries[t]
+        centred = np.where(entries, self.alignment.residuals[t] - model.mean, 0.0)
+        landmarks, lengths, squares = np.flatnonzero(self.alignment.seen[t]), [], []
+        for part in range(PARTS):
+            left = landmarks[self.folds.parts[t] == part]
+            out = np.zeros_like(entries).reshape(-1, d)
+            out[left] = True
+            hidden = out.ravel() | ~entries
+            found = model.gaussian.predict(np.where(hidden, 0.0, centred), hidden, d)
+            rows = np.searchsorted(np.flatnonzero(hidden)[::d] // d, left[known[left]])
+            errors = centred.reshape(-1, d)[left[known[left]]] - found.values.reshape(-1, d)[rows]
+            lengths.append(np.linalg.norm(errors, axis=1))
+            squares.append(mahalanobis_squares(errors, found.covariances[rows]))
+        return np.concatenate(lengths), np.concatenate(squares)
+
+
+def mahalanobis_squares(errors: Array, covariances: Array) -> Array:  # (k, d), (k, d, d) -> (k,)
+    return np.einsum("ki,ki->k", errors, np.linalg.solve(covariances, errors[..., None])[..., 0])
+
+
+class Choice(NamedTuple):
+    settings: Settings
+    error: float
+
+
+def choose(fit: CrossFit, fixed: dict[str, float], step: Callable[[], None]) -> Choice:
+    """The settings of the smallest error: kernels alone on a coarse grid, then steps along each setting in turn."""
+    known: dict[Settings, float] = {}
+    some = COMPARED if len(fit.folds.of_cloud) >= MANY else None
+
+    def error(settings: Settings) -> float:
+        key = Settings(*(float(f"{value:.6g}") for value in settings))._replace(**fixed)
+        if key not in known:
+            step()
+            try:
+                known[key] = fit.left_out(fit.models(key, ROUNDS, some), MOST_PER_FOLD).error
+            except (NumericalFailure, np.linalg.LinAlgError):
+                known[key] = np.inf
+        return known[key]
+
+    kernel = min(KERNEL_GRID, key=error)
+    learned = [
+        kernel._replace(noise=kernel.noise / 5, shrinkage=0.1),
+        kernel._replace(noise=kernel.noise / 2, shrinkage=0.5),
+    ]
+    best = min([kernel, *learned], key=error)
+    for factors in STEPS:
+        best = _descend(best, factors, error, lambda: len(known) < MOST_EVALUATIONS)
+    best = best._replace(**fixed)
+    return Choice(best, error(best))
+
+
+def _descend(
+    best: Settings, factors: Settings, error: Callable[[Settings], float], may_go_on: Callable[[], bool]
+) -> Settings:
+    improved = True
+    while improved and may_go_on():
+        improved = False
+        for name in ("shrinkage", "noise", "bandwidth"):
+            for sign in (1, -1):
+                moved = False
+                while may_go_on():
+                    value = getattr(best, name) * getattr(factors, name) ** sign
+                    value = min(max(value, getattr(LOWEST, name)), getattr(HIGHEST, name))
+                    trial = best._replace(**{name: value})
+                    if not error(trial) < WORTH * error(best):
+                        break
+                    best, moved = trial, True
+                improved |= moved
+                if moved:
+                    break
+    return best

@@ -1,0 +1,168 @@
+"""Files of shape models, and the commands shape and impute."""
+
+from __future__ import annotations
+
+import csv
+import sys
+
+import numpy as np
+import pytest
+
+import kernelgpa
+from kernelgpa import FormatError, ShapeModel, io
+from kernelgpa.cli import main
+from kernelgpa.io.archive import pack_arrays, read_arrays
+from kernelgpa.io.shape_file import from_bytes, to_bytes
+
+FIXED = {"shrinkage": 0.2, "bandwidth": 0.5, "noise": 0.01}
+LABELS = tuple(f"L{j}" for j in range(10))
+
+
+def clouds(hidden=0.1, n=12, d=3):
+    rng = np.random.default_rng(0)
+    modes = rng.standard_normal((2, 10, d))
+    points = 3 * rng.standard_normal((10, d)) + np.einsum("nk,kmd->nmd", 0.3 * rng.standard_normal((n, 2)), modes)
+    points += 0.01 * rng.standard_normal(points.shape)
+    return np.where((rng.random((n, 10)) < hidden)[:, :, None], np.nan, points)
+
+
+def write(path, points):
+    own = tuple(io.LabelledCloud(f"c{t}", one, LABELS) for t, one in enumerate(points))
+    io.write(path, io.LandmarkFile(own, labelled=True))
+
+
+def run(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["kernelgpa", *map(str, words)])
+    try:
+        main()
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ShapeModel(**FIXED).fit(clouds())
+
+
+def test_a_loaded_model_answers_as_the_original_did(model, tmp_path):
+    kernelgpa.save(model, tmp_path / "shapes")
+    loaded = kernelgpa.load(tmp_path / "shapes")
+    for name in ("mean_", "modes_", "variances_", "scores_", "aligned_", "outlier_scores_", "residuals_"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+    for a, b in zip(
+        loaded.impute(clouds(0.2), return_cov=True), model.impute(clouds(0.2), return_cov=True), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+    assert loaded.get_params() == model.get_params()
+    assert loaded.expected_error_ == model.expected_error_
+
+
+def test_broken_files_are_refused(model):
+    arrays = read_arrays(to_bytes(model), "model.npz")
+    for name in arrays:
+        rest = {key: value for key, value in arrays.items() if key != name}
+        with pytest.raises(FormatError):
+            from_bytes(pack_arrays(rest), "model.npz")
+        if name != "header" and arrays[name].ndim:
+            with pytest.raises(FormatError):
+                from_bytes(pack_arrays({**rest, name: arrays[name][:-1]}), "model.npz")
+    for name in ("mean", "covariance", "modes", "completed", "linear"):
+        broken = arrays[name].copy()
+        broken.flat[0] = np.nan
+        with pytest.raises(FormatError):
+            from_bytes(pack_arrays({**arrays, name: broken}), "model.npz")
+    with pytest.raises(FormatError):
+        from_bytes(b"nothing", "model.npz")
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.npz", "data.tps"])
+def test_impute_fills_in_what_is_missing_and_nothing_else(name, tmp_path, monkeypatch, capsys):
+    points = clouds()
+    path = tmp_path / name
+    if name.endswith(".tps"):
+        own = tuple(io.LabelledCloud(f"c{t}", one, tuple(map(str, range(1, 11)))) for t, one in enumerate(points))
+        io.write(path, io.LandmarkFile(own, labelled=False))
+    else:
+        write(path, points)
+    before = io.read(path)
+    assert run(monkeypatch, "impute", path, "-o", tmp_path / "filled") == 0
+    after = io.read(tmp_path / "filled" / name)
+    for one, other in zip(before.clouds, after.clouds, strict=True):
+        seen = ~np.isnan(one.points[:, 0])
+        np.testing.assert_array_equal(one.points[seen], other.points[seen])
+        assert np.isfinite(other.points).all()
+        assert one.labels == other.labels
+    with (tmp_path / "filled" / "standard_deviations.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == np.isnan(points[:, :, 0]).sum()
+    assert all(float(row["standard_deviation"]) > 0 for row in rows)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("method", ["kernel", "shape"])
+def test_impute_takes_the_method(method, tmp_path, monkeypatch, capsys):
+    write(tmp_path / "data.csv", clouds())
+    assert run(monkeypatch, "impute", tmp_path / "data.csv", "-o", tmp_path / "filled", "--method", method) == 0
+    assert all(np.isfinite(one.points).all() for one in io.read(tmp_path / "filled" / "data.csv").clouds)
+    capsys.readouterr()
+
+
+def test_landmarks_that_a_file_does_not_list_are_added(tmp_path, monkeypatch, capsys):
+    for t, points in enumerate(clouds(hidden=0.0)):
+        kept = [j for j in range(10) if j != t % 5]
+        cloud = io.LabelledCloud(f"c{t}", points[kept], tuple(LABELS[j] for j in kept))
+        io.write(tmp_path / f"c{t}.mrk.json", io.LandmarkFile((cloud,), labelled=True, frame="LPS"))
+    files = sorted(tmp_path.glob("*.mrk.json"))
+    assert run(monkeypatch, "impute", *files, "-o", tmp_path / "filled") == 0
+    for path in files:
+        (cloud,) = io.read(tmp_path / "filled" / path.name).clouds
+        assert set(cloud.labels) == set(LABELS)
+    capsys.readouterr()
+
+
+def test_a_format_that_cannot_be_written_back_is_named_before_anything_is_written(tmp_path, monkeypatch, capsys):
+    points = clouds()
+    own = tuple(io.LabelledCloud(f"c{t}", one, LABELS) for t, one in enumerate(points))
+    io.write(tmp_path / "a.csv", io.LandmarkFile(own, labelled=True))
+    text = (tmp_path / "a.csv").read_text()
+    for folder in ("one", "two"):  # two files of the same name
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.csv").write_text(text.replace("c", f"{folder}c", 1) if folder == "two" else text)
+    code = run(monkeypatch, "impute", tmp_path / "one/a.csv", tmp_path / "two/a.csv", "-o", tmp_path / "filled")
+    assert code == 2
+    assert "a.csv" in capsys.readouterr().err
+    assert not (tmp_path / "filled").exists()
+
+
+def test_an_existing_folder_is_not_overwritten(tmp_path, monkeypatch, capsys):
+    write(tmp_path / "data.csv", clouds())
+    assert run(monkeypatch, "impute", tmp_path / "data.csv", "-o", tmp_path) == 2
+    assert run(monkeypatch, "shape", tmp_path / "data.csv", "-o", tmp_path) == 2
+    capsys.readouterr()
+
+
+def test_shape_writes_tables_that_agree_with_the_model(tmp_path, monkeypatch, capsys):
+    points = clouds()
+    points[:, 3] = np.nan  # a landmark that no cloud saw is named and left out
+    write(tmp_path / "data.csv", points)
+    assert run(monkeypatch, "shape", tmp_path / "data.csv", "-o", tmp_path / "shapes", "--modes", 2) == 0
+    assert "'L3'" in capsys.readouterr().err
+    loaded = kernelgpa.load(tmp_path / "shapes")
+    with (tmp_path / "shapes" / "clouds.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    np.testing.assert_array_equal([float(row["score_2"]) for row in rows], loaded.scores_[:, 1])
+    aligned = np.stack([one.points for one in io.read(tmp_path / "shapes" / "aligned.csv").clouds])
+    np.testing.assert_array_equal(aligned, loaded.aligned_)
+    assert (tmp_path / "shapes" / "modes.html").read_text(encoding="utf-8").count("slider") > 0
+    assert run(monkeypatch, "shape", tmp_path / "data.csv", "-o", tmp_path / "shapes") == 0  # replaces an earlier one
+    capsys.readouterr()
+
+
+def test_shape_of_a_result_folder_uses_its_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "data.csv", clouds())
+    assert run(monkeypatch, "register", "data.csv", "-o", "out", "--method", "rigid") == 0
+    assert run(monkeypatch, "shape", "out", "-o", "shapes") == 0
+    assert kernelgpa.load("shapes").observations_.names == kernelgpa.load("out").observations_.names
+    capsys.readouterr()
