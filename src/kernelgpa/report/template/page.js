@@ -43,7 +43,7 @@ function addSummary() {
 function errorTile(title, statistics, meaning) {
   const worst = statistics.at === null ? [] : ["; worst ", formatLength(jsonNumber(statistics.worst)),
     ", landmark ", nameElement(truncated(data.landmarks[statistics.at], 60))];
-  const leftOut = hasColumn("landmarks", "left_out_residual") ? " The tables also list left-out residuals in the map." : "";
+  const leftOut = hasColumn("landmarks", "left_out_residual") ? " The tables list left-out residuals in the map." : "";
   return createElement("div", { class: "tile" }, createElement("h3", {}, title),
     createElement("p", { class: "big" }, formatLength(jsonNumber(statistics.median)),
       createElement("small", {}, " median")),
