@@ -134,8 +134,8 @@ def tune(
     Notes
     -----
     Settings are compared by the mean of the errors without the longest tenth.  A few folded predictions make the root
-    mean square arbitrary: on seven real sets and a simulated one, settings with the least root mean square had 1.7
-    times the smallest root mean square at landmarks not used, those with the least trimmed mean 1.3 times
+    mean square arbitrary: on seven real sets and a simulated one, settings with the least root mean square had 1.6
+    times the smallest root mean square at landmarks not used, those with the least trimmed mean 1.25 times
     (docs/trust.md).
 
     If any robust fit is tried, settings are compared by the root mean square.  All trials then weight the residuals by
