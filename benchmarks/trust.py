@@ -162,12 +162,12 @@ def table_tune():
         liver = scene(hidden, noise)
         surface = held_out(liver)
         tuning = selection.tune(liver.points, grid=dict(zip(names, (BANDWIDTHS, SMOOTHINGS), strict=True)))
-        on_grid = [trial.sensor_rms for trial in tuning.trials[: len(BANDWIDTHS) * len(SMOOTHINGS)]]
+        on_grid = [trial.score for trial in tuning.trials[: len(BANDWIDTHS) * len(SMOOTHINGS)]]
         fits = [fixed_kernel(**settings).fit(liver.points) for settings in grid()]
         ratios = [
             metrics.map_error(tuning.best.map_, liver.template)
             / min(metrics.map_error(gpa.map_, liver.template) for gpa in fits),
-            min(trial.sensor_rms for trial in tuning.trials) / min(on_grid),
+            min(trial.score for trial in tuning.trials) / min(on_grid),
             sensor_mean(tuning.best, surface) / min(sensor_mean(gpa, surface) for gpa in fits),
         ]
         chosen = ", ".join(f"{tuning.settings[name]:.3g}" for name in names)

@@ -152,7 +152,7 @@ def test_more_landmarks_than_a_worker_can_add_up_are_refused(monkeypatch):
     monkeypatch.setattr(kernelgpa_distributed, "available_memory", lambda: 1000)
     pair = (np.random.default_rng(0).standard_normal((8, 3)), range(8))
     with pytest.raises(TooLarge, match="8 x 8 take"):
-        kernelgpa_distributed._problem([[pair, pair]])
+        kernelgpa_distributed._problem([[pair, pair]], "leave-out")
 
 
 # -- clusters that are not there --

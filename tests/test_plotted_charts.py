@@ -61,7 +61,7 @@ def test_the_tuning_surface_has_the_score_of_each_setting():
     ax = plotting.tuning_surface(tuned(), unit="mm")
     drawn = coloured(ax)
     found = {tuple(p): score for p, score in zip(offsets(drawn), drawn.get_array(), strict=True)}
-    assert found == {(t.settings["bandwidth"], t.settings["smoothing"]): t.sensor_rms for t in tuned().trials}
+    assert found == {(t.settings["bandwidth"], t.settings["smoothing"]): t.score for t in tuned().trials}
     best = tuned().best_trial.settings
     assert_array_equal(offsets(ax.collections[1]), [[best["bandwidth"], best["smoothing"]]])
     assert drawn.colorbar.ax.get_ylabel() == "held-out sensor-frame error (mm)"

@@ -33,7 +33,7 @@ def test_colours_stand_at_their_landmarks(dimension, rigid, colours):
     if colours == "consistency":
         values = np.where(gpa.observations_.counts >= 2, metrics.consistency(placed), np.nan)
     else:
-        values = metrics.sensor_error(placed, gpa.jacobians(gpa.observations_.points))
+        values = metrics.sensor_error(residuals=gpa.sensor_residuals_)
     shown = ~np.isnan(values)
     ax = plotting.map_of(gpa, colours, unit="mm")
     drawn = coloured(ax)

@@ -91,13 +91,15 @@ def test_tuning_returns_the_best_trial_and_is_repeatable():
         points, grid=grid, folds=4, rounds=1, progress=lambda done, _total, trial: reported.append((done, trial))
     )
     again = selection.tune(points, grid=grid, folds=4, rounds=1)
-    scores = [trial.sensor_rms for trial in tuning.trials]
-    assert [trial.sensor_rms for trial in again.trials] == scores
+    scores = [trial.score for trial in tuning.trials]
+    assert [trial.score for trial in again.trials] == scores
     assert [done for done, _ in reported] == list(range(1, len(scores) + 1))
     assert len(scores) > 4  # the second round refines the grid
-    best = min(tuning.trials, key=lambda trial: trial.sensor_rms)
+    best = min(tuning.trials, key=lambda trial: trial.score)
     assert {name: getattr(tuning.best, name) for name in grid} == best.settings == tuning.settings
     assert_allclose(selection.cross_validate(tuning.best, points, folds=4).sensor_rms, best.sensor_rms, rtol=1e-9)
+    assert best.sensor_median < best.sensor_rms
+    assert best.sensor_trimmed < best.sensor_rms
 
 
 def test_several_families_of_warps_are_searched_at_once():
@@ -211,9 +213,9 @@ def test_wrong_matches_do_not_change_the_tuned_setting_of_a_robust_fit():
     grid = {"bandwidth": (0.25, 1.0), "smoothing": (1e-3, 0.1, 10.0)}
     model = fixed_kernel(robust="geman-mcclure")
     of_clean, of_wrong = (selection.tune(points, model, grid, folds=5, rounds=0) for points in (clean, wrong))
-    scores = {tuple(trial.settings.values()): trial.sensor_rms for trial in of_clean.trials}
+    scores = {tuple(trial.settings.values()): trial.score for trial in of_clean.trials}
     assert (  # two of the settings are nearly as good as each other
-        scores[tuple(of_wrong.settings.values())] < 1.1 * of_clean.best_trial.sensor_rms < 0.8 * max(scores.values())
+        scores[tuple(of_wrong.settings.values())] < 1.1 * of_clean.best_trial.score < 0.8 * max(scores.values())
     )
 
 
@@ -312,7 +314,7 @@ def test_a_setting_whose_score_is_nan_does_not_win():
     def validate(estimator, *arguments):
         result = cross_validate_problem(estimator, *arguments)
         if estimator.bandwidth == 0.2:
-            return SimpleNamespace(sensor_rms=np.nan)
+            return SimpleNamespace(weights=None, scores=lambda *_: (np.nan, np.nan, np.nan))
         return result
 
     scoring = Scoring(problem, landmark_folds(3, problem), robust=False, validate=validate)
@@ -357,3 +359,43 @@ def test_a_robust_fit_is_not_preferred_for_rejecting_what_deforms():
     flexible, stiff = (fixed_kernel(bandwidth=0.5, smoothing=s, robust="geman-mcclure") for s in (1e-3, 1e2))
     scores = [selection.cross_validate(model, points, folds=5).sensor_rms for model in (flexible, stiff)]
     assert scores[1] < scores[0]  # by the weights of their own fits the stiff warps would have won
+
+
+def test_the_scores_are_those_of_the_lengths_of_the_residuals():
+    result = selection.cross_validate(fixed_kernel(), scene(n=6, m=40, hidden=0.2, noise=0.02)[0], folds=4)
+    lengths = np.linalg.norm(result.residuals, axis=2)
+    lengths = np.sort(lengths[~np.isnan(lengths)])
+    assert_allclose(result.sensor_rms, np.sqrt(np.mean(lengths**2)), rtol=1e-12)
+    middle = lengths[(len(lengths) - 1) // 2 : len(lengths) // 2 + 1]
+    assert middle.min() <= result.sensor_median <= middle.max()
+    kept = -(-9 * len(lengths) // 10)  # nine tenths, rounded up
+    assert_allclose(result.sensor_trimmed, lengths[:kept].mean(), rtol=2 / len(lengths))
+
+
+def test_rigid_motions_win_by_default_where_nothing_deforms():
+    rng = np.random.default_rng(0)
+    body = rng.standard_normal((15, 3))
+    points = np.stack([body @ random_rotation(3, rng).T for _ in range(5)]) + 0.05 * rng.standard_normal((5, 15, 3))
+    tuning = selection.tune(points, folds=3, rounds=1)
+    assert {trial.model for trial in tuning.trials} == {"KernelGPA", "RigidGPA", "AffineGPA"}
+    assert isinstance(tuning.best, RigidGPA)
+    sizes = np.array([1.0, 1.3, 0.8, 1.1, 0.9])
+    scaled = selection.tune(sizes[:, None, None] * points, folds=3, rounds=0)
+    assert scaled.best_trial.model == "RigidGPA"
+    assert scaled.settings == {"scaling": True}
+    only = selection.tune(points, grid={"bandwidth": (0.5,)}, folds=3, rounds=0)
+    assert {trial.model for trial in only.trials} == {"KernelGPA"}
+
+
+def test_failures_are_counted():
+    points, _ = scene(n=4, m=30, hidden=0.0)
+    tuning = selection.tune(points, grid={"smoothing": (1e-18, 0.1), "bandwidth": (100.0,)}, folds=3, rounds=0)
+    assert tuning.failures == 1
+
+
+def test_clouds_that_take_part_are_the_same_for_all_settings():
+    points, _ = scene(n=4, m=30, hidden=0.0)
+    with pytest.raises(InvalidSetting, match="differ in mirrored"):
+        selection.tune(points, grid=[(RigidGPA(), {}), (AffineGPA(mirrored="keep"), {})])
+    with pytest.raises(InvalidSetting, match="grid names mirrored"):
+        selection.tune(points, RigidGPA(), {"mirrored": ["keep"]})

@@ -150,7 +150,8 @@ def _fitted(settings: RunSettings, matched: MatchedClouds) -> tuple[GPA, selecti
         return estimator.fit(matched.observations), None
     tuning = selection.tune(matched.observations, estimator, method.grid(), folds=method.folds, n_jobs=method.n_jobs)
     best = ", ".join(f"{key} {value:.3g}" for key, value in tuning.best_trial.settings.items())
-    print_message(f"tuned: the best of {len(tuning.trials)} settings is {best}")
+    failed = f"; {tuning.failures} could not be computed" if tuning.failures else ""
+    print_message(f"tuned: the best of {len(tuning.trials)} settings is {best}{failed}")
     return tuning.best, tuning
 
 

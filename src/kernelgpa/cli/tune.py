@@ -14,6 +14,7 @@ from ..errors import InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
 from ..io.files import read_clouds
 from ..io.landmark_file import ReadOptions
+from ..io.model_file import METHODS
 from ..trust import selection
 from . import options
 from .app import app
@@ -84,13 +85,23 @@ def tune(
         matched = read_clouds(files, read_options)
         print_matching(matched)
         estimator = MethodSettings(method.value).estimator()
-        tuning = selection.tune(matched.observations, estimator, grid, folds=folds, rounds=rounds, n_jobs=n_jobs)
+        tuning = selection.tune(
+            matched.observations, estimator, grid, folds=folds, rounds=rounds, n_jobs=n_jobs, stiff=True
+        )
     if output is not None:
-        section = {"name": method.value, **tuning.best_trial.settings}
+        section = {"name": METHODS[type(tuning.best)], **tuning.best_trial.settings}
         write_bytes(output, tomli_w.dumps({"input": input_section(files, read_options), "method": section}).encode())
         print_message(f"settings: {output}")
     if as_json:
-        print_json({"best": tuning.best_trial.settings, "trials": [_trial_record(one) for one in tuning.trials]})
+        best = tuning.best_trial
+        print_json(
+            {
+                "model": best.model,
+                "best": best.settings,
+                "failures": tuning.failures,
+                "trials": [_trial_record(one) for one in tuning.trials],
+            }
+        )
     else:
         Console().print(_table(tuning, matched.unit))
 
@@ -116,23 +127,30 @@ def _values(name: str, text: str) -> list[Any]:
 
 
 def _trial_record(trial: selection.Trial) -> dict[str, Any]:
-    error = None if trial.failure else trial.sensor_rms
-    return {"settings": trial.settings, "sensor_rms": error, "failure": trial.failure, "seconds": trial.seconds}
+    names = ("score", "sensor_trimmed", "sensor_median", "sensor_rms")
+    scores = {name: None if trial.failure else getattr(trial, name) for name in names}
+    about = {"failure": trial.failure, "seconds": trial.seconds}
+    return {"model": trial.model, "settings": trial.settings, **scores, **about}
 
 
 def _table(tuning: selection.Tuning, unit: str | None) -> Table:
-    names = list(tuning.best_trial.settings)
-    table = Table(*names, title="settings with the smallest held-out error", caption=_caption(tuning))
-    table.add_column(f"sensor-frame error{f' ({unit})' if unit else ''}", justify="right")
-    for trial in sorted(tuning.trials, key=lambda trial: trial.sensor_rms)[:MOST_ROWS]:
-        table.add_row(*(_cell(trial.settings.get(name)) for name in names), f"{trial.sensor_rms:.4g}")
+    names = list(dict.fromkeys(name for trial in tuning.trials for name in trial.settings))
+    table = Table("model", *names, title="settings with the smallest held-out error", caption=_caption(tuning))
+    for heading in (f"sensor-frame error{f' ({unit})' if unit else ''}", "median", "trimmed mean", "RMS"):
+        table.add_column(heading, justify="right")
+    for trial in sorted(tuning.trials, key=lambda trial: trial.score)[:MOST_ROWS]:
+        scores = (trial.score, trial.sensor_median, trial.sensor_trimmed, trial.sensor_rms)
+        settings = (_cell(trial.settings.get(name)) for name in names)
+        table.add_row(trial.model, *settings, *(f"{score:.4g}" for score in scores))
     return table
 
 
 def _caption(tuning: selection.Tuning) -> str:
     edge = f"; the best {' and '.join(tuning.at_edge)} lies at the edge of the grid" if tuning.at_edge else ""
-    return f"{len(tuning.trials)} settings tried, the best {min(MOST_ROWS, len(tuning.trials))} shown{edge}"
+    failed = f"{tuning.failures} of them could not be computed"
+    shown = f"the best {min(MOST_ROWS, len(tuning.trials))} shown"
+    return f"{len(tuning.trials)} settings tried, {failed}, {shown}{edge}"
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

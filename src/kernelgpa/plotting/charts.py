@@ -141,7 +141,7 @@ def tuning_surface(
     """
     trials = _drawable_trials(tuning, x, y)
     across, up = np.array([[trial.settings[x], trial.settings[y]] for trial in trials], dtype=np.float64).T
-    errors = np.array([trial.sensor_rms for trial in trials])
+    errors = np.array([trial.score for trial in trials])
     computed = np.isfinite(errors)
     ax = axes_2d(ax)
     ax.plot(across[~computed], up[~computed], "x", color="0.5")
@@ -168,9 +168,9 @@ def _drawable_trials(tuning: Tuning, x: str, y: str) -> list[Trial]:
     if not isinstance(tuning, Tuning):
         raise InvalidSetting(f"found {type(tuning).__name__}; expected the result of selection.tune")
     trials = [t for t in tuning.trials if all(isinstance(t.settings.get(name), Real) for name in (x, y))]
-    if not any(np.isfinite(trial.sensor_rms) for trial in trials):
+    if not any(np.isfinite(trial.score) for trial in trials):
         tried = sorted({name for trial in tuning.trials for name in trial.settings})
         raise InvalidSetting(
             f"no computed trial has numbers for {x!r} and {y!r}; the settings tried were {', '.join(tried)}"
         )
-    return sorted(trials, key=lambda trial: -trial.sensor_rms)
+    return sorted(trials, key=lambda trial: -trial.score)

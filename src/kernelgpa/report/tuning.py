@@ -22,7 +22,10 @@ Pairs = list[tuple[str, str]]  # names and values as they are shown
 class TrialData:
     model: str
     settings: Pairs
-    sensor_error: float | str | None
+    sensor_error: float | str | None  # by which trials are compared
+    sensor_median: float | str | None
+    sensor_trimmed: float | str | None
+    sensor_rms: float | str | None
     seconds: float
     failure: str
 
@@ -51,6 +54,9 @@ def tuning_data(tuning: Tuning) -> TuningData:
             TrialData(
                 trial.model,
                 shown_settings(trial.settings),
+                json_number(trial.score),
+                json_number(trial.sensor_median),
+                json_number(trial.sensor_trimmed),
                 json_number(trial.sensor_rms),
                 float(trial.seconds),
                 trial.failure,
@@ -72,7 +78,7 @@ def _varied(trials: list[Trial]) -> TuningAxes | None:
     return TuningAxes(
         names=[str(name) for name in varied],
         values=[[float(value) for value in tried[name]] for name in varied],
-        sensor_error=[json_number(trial.sensor_rms) for trial in trials],
+        sensor_error=[json_number(trial.score) for trial in trials],
     )
 
 

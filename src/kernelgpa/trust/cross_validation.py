@@ -27,6 +27,8 @@ from ..typing import Array, IndexArray
 from .folds import Folds, landmark_folds
 from .metrics import consistency, sensor_residuals
 
+TRIMMED = 0.1  # share of the residuals, the longest, that a trimmed mean leaves out
+
 
 @dataclass(frozen=True, repr=False)
 class CrossValidation:
@@ -73,6 +75,31 @@ class CrossValidation:
     def sensor_rms(self) -> float:
         """Root mean square length of the residuals, weighted as in the fit."""
         return self.weighted_rms(self.weights)
+
+    @property
+    def sensor_median(self) -> float:
+        """Median length of the residuals, weighted as in the fit."""
+        return self.scores(self.weights)[1]
+
+    @property
+    def sensor_trimmed(self) -> float:
+        """Mean length of the residuals without the longest tenth, weighted as in the fit."""
+        return self.scores(self.weights)[2]
+
+    def scores(self, weights: Array, longest: float = np.inf) -> tuple[float, float, float]:
+        """Return :meth:`weighted_rms`, and the median and the trimmed mean of the same lengths by the same weights."""
+        lengths = np.minimum(np.linalg.norm(self.residuals, axis=2), longest)
+        tested = ~np.isnan(lengths) & (weights > 0)
+        order = np.argsort(lengths[tested])
+        ascending, shares = lengths[tested][order], weights[tested][order]
+        up_to = np.cumsum(shares) / shares.sum()
+        kept = slice(0, 1 + int(np.searchsorted(up_to, 1 - TRIMMED)))
+        median = ascending[np.searchsorted(up_to, 0.5)]
+        return (
+            self.weighted_rms(weights, longest),
+            float(median),
+            float(np.average(ascending[kept], weights=shares[kept])),
+        )
 
     def weighted_rms(self, weights: Array, longest: float = np.inf) -> float:
         """Return the root mean square length of the residuals by other weights (n, m).

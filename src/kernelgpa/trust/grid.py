@@ -12,13 +12,16 @@ from sklearn.base import clone
 
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
-from ..estimators.models import KernelGPA
+from ..estimators.models import AffineGPA, KernelGPA
+from ..estimators.rigid import RigidGPA
+from ..observations import Observations
 from .cross_validation import require_estimator
 
 DEFAULT_GRID: dict[str, Sequence[Any]] = {
     "bandwidth": (0.1, 0.25, 0.5, 1.0, 1.5),
     "smoothing": (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
 }
+DIFFERENT_SIZES = 1.02  # ratio of the sizes of the largest and the smallest cloud above which sizes differ
 
 Settings = dict[str, Any]
 Values = Mapping[str, Sequence[Any]]  # the values to try for each setting
@@ -33,6 +36,14 @@ class Search(NamedTuple):
     @property
     def tries_robust_fits(self) -> bool:
         return any(loss is not None for loss in self.values.get("robust", [self.base.robust]))
+
+
+def stiff_searches(observations: Observations, mirrored: str) -> list[Search]:
+    """Rigid motions, also with a size for each cloud if sizes differ, and affine warps."""
+    sizes = [cloud.frame.size for cloud in observations.clouds]
+    scalings = (False, True) if max(sizes) > DIFFERENT_SIZES * min(sizes) else (False,)
+    rigid, affine = RigidGPA(mirrored=mirrored), AffineGPA(mirrored=mirrored)
+    return [Search(rigid, {"scaling": scalings}), Search(affine, {})]
 
 
 def searches_of(estimator: GPA | None, grid: Values | Sequence[tuple[GPA, Values]] | None) -> list[Search]:
@@ -51,13 +62,18 @@ def searches_of(estimator: GPA | None, grid: Values | Sequence[tuple[GPA, Values
             ) from None
     if not pairs:
         raise InvalidSetting("grid is empty; give at least one (estimator, values) pair")
-    return [_checked(base, values) for base, values in pairs]
+    searches = [_checked(base, values) for base, values in pairs]
+    if len({search.base.mirrored for search in searches}) > 1:
+        raise InvalidSetting("the estimators differ in mirrored; use one value, so that the same clouds are compared")
+    return searches
 
 
 def _checked(base: Any, grid: Mapping[str, Any]) -> Search:
     require_estimator(base)
     known = base.get_params()
     unknown = sorted(set(grid) - set(known), key=str)
+    if "mirrored" in grid:
+        raise InvalidSetting("grid names mirrored, which decides which clouds are compared; set it in the estimator")
     if unknown:
         raise InvalidSetting(f"grid names {unknown}; {type(base).__name__} has {', '.join(known)}")
     lists: dict[str, list[Any]] = {}

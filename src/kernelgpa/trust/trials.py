@@ -40,9 +40,12 @@ class Trial:
         Class name of the estimator.
     settings : dict
         The settings that were tried.
-    sensor_rms : float
-        The score: root mean square sensor-frame error of landmarks left out.  If any robust fit is tried, all trials
-        weight the residuals as given and limit their lengths by the same number.
+    score : float
+        The number by which trials are compared: ``sensor_trimmed``, or ``sensor_rms`` if any robust fit is tried.
+    sensor_rms, sensor_median, sensor_trimmed : float
+        Root mean square and median of the sensor-frame errors of landmarks left out, and their mean without the longest
+        tenth.  If any robust fit is tried, all trials weight the residuals as given and limit their lengths by the same
+        number.
     consistency : float
         Mean consistency of the predictions, in the map.
     cve : float
@@ -55,7 +58,10 @@ class Trial:
 
     model: str
     settings: Settings
+    score: float
     sensor_rms: float
+    sensor_median: float
+    sensor_trimmed: float
     consistency: float
     cve: float
     seconds: float
@@ -88,13 +94,20 @@ class Scoring:
         cross_validate_problem
     )
 
-    def score(self, result: CrossValidation) -> float:
-        """Return the root mean square sensor-frame error.
+    def scores(self, result: CrossValidation) -> tuple[float, float, float, float]:
+        """Return the score, and the root mean square, the median and the trimmed mean of the sensor-frame errors.
+
+        The trimmed mean is the score of fits that are not robust.  The lengths of robust fits are limited already; to
+        trim them too would leave out what deforms, if that is a small part of the body.
 
         Robust fits are not scored by their own weights: stiff warps would win, because they reject the observations
         that deform most and agree about the others.
         """
-        return result.weighted_rms(self._given_weights, self._longest_residual) if self.robust else result.sensor_rms
+        if self.robust:
+            limited = result.scores(self._given_weights, self._longest_residual)
+            return limited[0], *limited
+        scores = result.scores(result.weights)
+        return scores[2], *scores
 
     @cached_property
     def _given_weights(self) -> Array:  # (n, m)
@@ -153,16 +166,17 @@ def _run(candidate: Candidate, scoring: Scoring, prepared: PreparedClouds | None
         with warnings.catch_warnings():  # the best setting is fitted again, and then warns
             warnings.simplefilter("ignore", KernelGPAWarning)
             result = scoring.validate(candidate.estimator(), scoring.problem, prepared, scoring.folds)
-        score = scoring.score(result)
-        if np.isnan(score):  # comparisons with NaN are false, and the setting could win
+        scores = scoring.scores(result)
+        if np.isnan(scores).any():  # comparisons with NaN are false, and the setting could win
             raise NumericalFailure("the warps flatten space or exceed double precision")
     except KernelGPAError as error:
         return _failed(candidate, error, time.perf_counter() - start)
     spread = result.consistency
     mean = float(np.mean(spread[~np.isnan(spread)]))
     seconds = time.perf_counter() - start
-    return Trial(type(candidate.base).__name__, candidate.settings, score, mean, result.cve, seconds)
+    return Trial(type(candidate.base).__name__, candidate.settings, *scores, mean, result.cve, seconds)
 
 
 def _failed(candidate: Candidate, error: KernelGPAError, seconds: float) -> Trial:
-    return Trial(type(candidate.base).__name__, candidate.settings, np.inf, np.inf, np.inf, seconds, str(error))
+    unknown = (np.inf, np.inf, np.inf, np.inf, np.inf, np.inf)
+    return Trial(type(candidate.base).__name__, candidate.settings, *unknown, seconds, str(error))

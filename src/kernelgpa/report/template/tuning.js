@@ -15,7 +15,8 @@ function addTuning() {
   const failures = trials.filter((trial) => trial.failure).length;
   appendParagraphs(byId("tuningText"), [
     `${countOf(trials.length, "setting was", "settings were")} compared by the sensor-frame error of held-out ` +
-      `landmarks. Best: ${winner.model}${winner.settings.length ? `, ${settingsText(winner)}` : ""}, with an error ` +
+      `landmarks; the trimmed mean leaves out the longest tenth. ` +
+      `Best: ${winner.model}${winner.settings.length ? `, ${settingsText(winner)}` : ""}, with an error ` +
       `of ${formatLength(jsonNumber(winner.sensor_error))}.`,
     atEdge.length && `The best ${atEdge.join(" and ")} lies at the end of the range that was tried; a better value ` +
       "may lie beyond it.",
@@ -34,6 +35,9 @@ function addTuning() {
   const names = trials.map((trial) => `${trial.model}${trial.settings.length ? `: ${settingsText(trial)}` : ""}`);
   addTable("tuningTable", "settings", names, [
     { kind: "length", label: HELD_OUT_ERROR, values: errors },
+    { kind: "length", label: "median", values: Float64Array.from(trials, (one) => jsonNumber(one.sensor_median)) },
+    { kind: "length", label: "trimmed mean", values: Float64Array.from(trials, (t) => jsonNumber(t.sensor_trimmed)) },
+    { kind: "length", label: "RMS", values: Float64Array.from(trials, (one) => jsonNumber(one.sensor_rms)) },
     { kind: "number", label: "seconds", values: Float64Array.from(trials, (trial) => trial.seconds) },
     ...(failures ? [{ kind: "text", label: "error message", values: trials.map((trial) => trial.failure) }] : []),
   ], { nameLabel: "setting", sortBy: 1, direction: 1 });
