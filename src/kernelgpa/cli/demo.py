@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -32,6 +33,7 @@ from .messages import print_message, printed_warnings
 FRAMES_SUFFIX = ".jsonl"
 EXPLANATIONS = (
     "disagreement: distance between a surface point's images in the map and their mean, over the clouds",
+    "unseen landmarks: mean error of their predicted positions, in each cloud's own frame",
     "sensor-frame error: distance to the mean of the other clouds, in each cloud's own frame",
     "map error: distance between the map and the true liver, after rigid alignment",
 )
@@ -42,7 +44,7 @@ class Comparison:
     """How well one kind of warp registers the simulated liver; lengths in mm."""
 
     disagreement: float
-    worst_disagreement: float
+    unseen_error: float
     sensor_error: float
     map_error: float
     seconds: float
@@ -54,10 +56,11 @@ class Comparison:
         gpa.fit(scene.points)
         seconds = time.perf_counter() - start
         surface = gpa.transform_clouds(scene.surfaces)
-        consistency = metrics.consistency(surface)
+        unseen = np.isnan(scene.points[:, :, 0])
+        errors = np.linalg.norm((gpa.impute() - scene.surfaces[:, scene.landmarks])[unseen], axis=1)
         return cls(
-            disagreement=float(consistency.mean()),
-            worst_disagreement=float(consistency.max()),
+            disagreement=float(metrics.consistency(surface).mean()),
+            unseen_error=float(errors.mean()),
             sensor_error=float(metrics.sensor_error(surface, gpa.jacobians(scene.surfaces)).mean()),
             map_error=metrics.map_error(gpa.map_, scene.template),
             seconds=seconds,
@@ -72,9 +75,9 @@ def demo(
 ) -> None:
     """Register a simulated liver that deforms while a sensor circles it.
 
-    Each of 12 clouds sees about 70 % of 150 landmarks, with 0.5 mm noise.  The table compares four kinds of warp on all
-    2002 points of the liver's surface.  The result folder holds the registration by kernel warps: open its report.html
-    in a browser.
+    Each of 12 clouds sees about 70 % of 150 landmarks, with 0.5 mm noise.  The table compares four kinds of warp, each
+    with default settings, on all 2002 points of the liver's surface and on the landmarks that a cloud did not see.  The
+    result folder holds the registration by kernel warps: open its report.html in a browser.
 
     Examples:
 
@@ -105,10 +108,10 @@ def demo(
 
 def _table(compared: dict[str, Comparison]) -> Table:
     table = Table("warps", title="12 clouds of a deforming liver, 150 landmarks, 30 % of the observations hidden")
-    for heading in ("disagreement", "worst point", "sensor-frame error", "map error", "time"):
+    for heading in ("disagreement", "unseen landmarks", "sensor-frame error", "map error", "time"):
         table.add_column(heading, justify="right")
     for name, one in compared.items():
-        lengths = (one.disagreement, one.worst_disagreement, one.sensor_error, one.map_error)
+        lengths = (one.disagreement, one.unseen_error, one.sensor_error, one.map_error)
         table.add_row(name, *(f"{length:.2f} mm" for length in lengths), f"{one.seconds:.2f} s")
     return table
 
