@@ -7,7 +7,10 @@ import numpy as np
 from conftest import scene
 from kernelgpa import Observations
 
-FILES = ["map.csv", "map.ply", "model.npz", "poses.kitti", "poses.tum", "report.html", "settings.toml", "summary.json"]
+FILES = [
+    *("map.csv", "map.ply", "model.npz", "poses.kitti", "poses.tum", "report.html", "settings.toml", "summary.json"),
+    "suspicious.csv",
+]
 
 
 def observations(d=3):

@@ -5,6 +5,7 @@
     model.npz          the fitted estimator; ``load(folder)`` returns it
     settings.toml      all settings; ``kernelgpa register --config`` runs them again
     summary.json       statistics and diagnosis, for programs
+    suspicious.csv     all observations by leave-one-out residual, largest first
     report.html        the same for people
 
 The folder is written beside its destination and then exchanged with what was there, in one step of the file system; a
@@ -13,7 +14,9 @@ folder that must not be moved, such as the current one, receives its files one b
 
 from __future__ import annotations
 
+import csv
 import glob
+import io
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +39,7 @@ from .summary import Assessment, Summary, settings_for_file, summarise
 MODEL, PICTURE = "model.npz", "clouds.png"
 RESULT_FILES = {
     *("map.csv", "map.ply", "poses.tum", "poses.kitti", MODEL),
-    *("settings.toml", "summary.json", "report.html", PICTURE),
+    *("settings.toml", "summary.json", "suspicious.csv", "report.html", PICTURE),
 }
 
 
@@ -141,12 +144,23 @@ def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict
         "poses.kitti": kitti(gpa.rotations_, gpa.translations_).encode(),
         MODEL: to_bytes(gpa, metadata.stored()),
         "settings.toml": tomli_w.dumps(settings).encode(),
+        "suspicious.csv": _suspicious_table(gpa).encode(),
         "summary.json": (summary.to_json() + "\n").encode(),
         "report.html": render(assessment, shown).encode(),
     }
     if gpa.observations_.dimension == 3:
         files["map.ply"] = FORMATS[".ply"].render(_mesh_file(landmarks, metadata))
     return files
+
+
+def _suspicious_table(gpa: GPA) -> str:
+    """Cloud, landmark, residual in the unit of the data, and weight as a share of the weight given."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["cloud", "landmark", "residual", "weight_share"])
+    for one in gpa.suspicious_observations():
+        table.writerow([one.cloud, one.landmark, f"{one.residual:.9g}", f"{one.weight:.9g}"])
+    return text.getvalue()
 
 
 def _map_file(gpa: GPA, metadata: Metadata) -> LandmarkFile:
