@@ -167,13 +167,18 @@ def _relative_sizes(points: Array, positions: Array) -> Array:  # (n, m, d), (m,
 def same_cloud_twice(evidence: Evidence) -> list[Finding]:
     """Clouds that are rigid copies of each other, in data whose other clouds are not."""
     observations = evidence.gpa.observations_
-    copies = [(t, u) for t, u in _candidates(observations.points, observations.visible) if _copy(evidence, t, u)]
-    if not copies or len({u for _, u in copies}) > len(observations.clouds) / 2:
+    groups: list[set[int]] = []
+    for t, u in _candidates(observations.points, observations.visible):
+        if _copy(evidence, t, u):
+            joined = [group for group in groups if group & {t, u}]
+            groups = [group for group in groups if group not in joined] + [set.union({t, u}, *joined)]
+    repeated = sum(map(len, groups))
+    if not groups or 2 * repeated > len(observations.clouds):  # then the scene is rigid and without noise
         return []
-    pairs = [f"{observations.names[t]!r} and {observations.names[u]!r}" for t, u in copies[:3]]
-    found = f"pairs of clouds that are rigid copies of each other: {len(copies)}, such as {', '.join(pairs)}"
-    action = "keep one cloud of each pair, because a cloud that is given twice counts twice and confirms itself"
-    return [Finding("same cloud twice", min(0.5, 2 * len(copies) / len(observations.clouds)), found, action)]
+    listed = [" and ".join(repr(observations.names[t]) for t in sorted(group)) for group in sorted(groups, key=min)]
+    found = f"{repeated} clouds are rigid copies of others, such as {', '.join(listed[:3])}"
+    action = "keep one cloud of each, because a cloud that is given twice counts twice and confirms itself"
+    return [Finding("same cloud twice", repeated / len(observations.clouds), found, action)]
 
 
 def _candidates(points: Array, visible: BoolArray) -> list[tuple[int, int]]:

@@ -35,7 +35,7 @@ def simpler_model(evidence: Evidence) -> list[Finding]:
     present = evidence.residuals
     ratios = {name: _mean(evidence, one, present) / _mean(evidence, present, one) for name, one in errors.items()}
     best = min(ratios, key=lambda name: ratios[name])
-    if not ratios[best] < SIMPLER:
+    if not ratios[best] < SIMPLER or _mean(evidence, present, errors[best]) <= evidence.rounding:
         return []
     listed = ", ".join(f"{name} {_mean(evidence, one, present):.3g}" for name, one in errors.items())
     found = (
@@ -55,7 +55,10 @@ def shape_model(evidence: Evidence) -> list[Finding]:
         raise CheckNotPossible(f"a covariance is learned from up to {MOST_COORDINATES} coordinates of a cloud")
     present = evidence.residuals
     error, learned_error = _mean(evidence, present, learned), _mean(evidence, learned, present)
-    if not learned_error < (SHAPE_MODEL if evidence.gpa._deforms else SHAPE_MODEL_OF_RIGID) * error:
+    if (
+        not learned_error < (SHAPE_MODEL if evidence.gpa._deforms else SHAPE_MODEL_OF_RIGID) * error
+        or error <= evidence.rounding
+    ):
         return []
     found = (
         f"mean leave-one-out error in the unit of the data: present warps {error:.3g}, a covariance learned from the "
