@@ -9,7 +9,7 @@ from kernelgpa import Observations
 
 FILES = [
     *("aligned.csv", "clouds.csv", "findings.csv", "landmarks.csv", "map.csv", "map.ply", "model.npz"),
-    *("poses.kitti", "poses.tum", "report.html", "settings.toml", "summary.json"),
+    *("poses.kitti", "poses.tum", "report.html", "settings.toml", "summary.json", "suspicious.csv"),
 ]
 
 

@@ -5,6 +5,7 @@ aligned.csv     one row per cloud, columns ``label.X, label.Y[, label.Z]`` as tw
 clouds.csv      one row per cloud: sizes, Procrustes distances, errors, attributes
 landmarks.csv   one row per landmark: errors
 findings.csv    one row per finding of the diagnosis
+suspicious.csv  one row per observation, by leave-one-out residual, largest first
 tuning.csv      one row per trial, if settings were tuned
 """
 
@@ -23,11 +24,9 @@ from ..typing import Array
 from .tables import Column
 
 LARGEST_WHOLE = 1e15  # numbers below are written without a decimal point if they are whole
-ALIGNED, CLOUDS, LANDMARKS, FINDINGS, TUNING = (
-    *("aligned.csv", "clouds.csv", "landmarks.csv"),
-    *("findings.csv", "tuning.csv"),
-)
-CSV_FILES = (ALIGNED, CLOUDS, LANDMARKS, FINDINGS, TUNING)
+ALIGNED, CLOUDS, LANDMARKS = "aligned.csv", "clouds.csv", "landmarks.csv"
+FINDINGS, SUSPICIOUS, TUNING = "findings.csv", "suspicious.csv", "tuning.csv"
+CSV_FILES = (ALIGNED, CLOUDS, LANDMARKS, FINDINGS, SUSPICIOUS, TUNING)
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -70,6 +69,12 @@ def _column_values(column: Column) -> Sequence[object]:
 def findings_table(findings: Sequence[Finding]) -> str:
     header = ("finding", "severity", "found", "action")
     return csv_text(header, ((one.kind, round(one.severity, 4), one.found, one.action) for one in findings))
+
+
+def suspicious_table(gpa: GPA) -> str:
+    """Residuals in the unit of the data, and weights as shares of the weights given."""
+    rows = ((one.cloud, one.landmark, one.residual, one.weight) for one in gpa.suspicious_observations())
+    return csv_text(("cloud", "landmark", "residual", "weight_share"), rows)
 
 
 def tuning_table(tuning: Tuning) -> str:

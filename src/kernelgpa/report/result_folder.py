@@ -6,6 +6,7 @@
     model.npz          the fitted estimator; ``load(folder)`` returns it
     settings.toml      all settings; ``kernelgpa register --config`` runs them again
     summary.json       statistics and diagnosis, for programs
+    suspicious.csv     all observations by leave-one-out residual, largest first
     report.html        the same for people
 
 The folder is written beside its destination and then exchanged with what was there, in one step of the file system; a
@@ -38,10 +39,12 @@ from .csv_tables import (
     CSV_FILES,
     FINDINGS,
     LANDMARKS,
+    SUSPICIOUS,
     TUNING,
     aligned_table,
     column_table,
     findings_table,
+    suspicious_table,
     tuning_table,
 )
 from .metadata import Metadata
@@ -185,6 +188,7 @@ def _tables(assessment: Assessment, metadata: Metadata) -> dict[str, str]:
         CLOUDS: column_table("cloud", observations.names, columns),
         LANDMARKS: column_table("landmark", observations.landmarks, assessment.landmark_columns),
         FINDINGS: findings_table(assessment.findings),
+        SUSPICIOUS: suspicious_table(gpa),
     }
     return tables if metadata.tuning is None else {**tables, TUNING: tuning_table(metadata.tuning)}
 

@@ -36,15 +36,16 @@ ANOTHER_MODEL: Mapping[str, Check] = {
 COLLAPSED: Mapping[str, Check] = {"collapsed map": symptoms.collapsed_map}
 SYMPTOMS: Mapping[str, Check] = {
     "size factors": clouds.odd_sizes,
-    "spectral gap": symptoms.small_gap,
     "folded warps": symptoms.folded_warps,
 }
 INDEPENDENT: Mapping[str, Check] = {
+    "left and right": clouds.left_and_right,
     "same cloud twice": clouds.same_cloud_twice,
     "connected groups": connectivity.weakly_connected_groups,
     "connected clouds": connectivity.weakly_connected_clouds,
     "rarely seen landmarks": connectivity.rarely_seen_landmarks,
     "inliers": matches.single_inliers,
+    "spectral gap": symptoms.small_gap,
     "bandwidth": symptoms.unusual_bandwidth,
     "inducing points": symptoms.few_inducing_points,
 }
@@ -92,13 +93,25 @@ def diagnose(
 
 
 def explained(causes: list[Finding], consequences: list[Finding]) -> list[Finding]:
-    """Return the causes, and the consequences unless a cause explains them, which then names them."""
-    if not consequences or not causes or max(cause.severity for cause in causes) < EXPLAINS:
+    """Return the causes, and the consequences unless a cause explains them, which then names them.
+
+    Possible wrong matches do not explain that a shape model suits better if that model would gain more.
+    """
+    if not causes or max(cause.severity for cause in causes) < EXPLAINS:
         return causes + consequences
     first = max(causes, key=lambda cause: cause.severity)
+    doubtful = first.kind == matches.WRONG_MATCHES
+    kept = [
+        one
+        for one in consequences
+        if doubtful and one.kind == suitability.SHAPE_MODEL_KIND and one.severity > first.severity
+    ]
+    consequences = [one for one in consequences if one not in kept]
+    if not consequences:
+        return causes + kept
     kinds = dict.fromkeys(kind for one in consequences for kind in (one.kind, *_explained_by(one)))
     found = f"{first.found}{EXPLAINED}{', '.join(kinds)}"
-    return [replace(one, found=found) if one is first else one for one in causes]
+    return kept + [replace(one, found=found) if one is first else one for one in causes]
 
 
 def _explained_by(finding: Finding) -> list[str]:

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from ...typing import Array, BoolArray, IndexArray
 from .evidence import Evidence
-from .finding import Finding, FittedRegistration, named
+from .finding import CheckNotPossible, Finding, FittedRegistration, named
 
 SIZE_RATIO = 3.0  # a cloud this many times larger or smaller than the others probably has another unit
 UNITS = {10.0: "mm and cm", 100.0: "cm and m", 1000.0: "mm and m", 25.4: "mm and inches", 2.54: "cm and inches"}
@@ -29,7 +29,8 @@ def mirror_images(evidence: Evidence) -> list[Finding]:
     """Clouds left out as mirror images, and clouds in which left and right are exchanged."""
     gpa = evidence.gpa
     observations = gpa.observations_
-    exchanged, findings = _left_right(gpa), []
+    findings = []
+    exchanged = [repair for repair in _left_right(gpa) if repair.after < repair.reflected]  # a body is not symmetric
     for repair in exchanged:
         pairs = [f"{observations.landmarks[i]!r} and {observations.landmarks[j]!r}" for i, j in repair.pairs[:3]]
         name = observations.names[repair.cloud]
@@ -52,6 +53,13 @@ def mirror_images(evidence: Evidence) -> list[Finding]:
     return findings
 
 
+def left_and_right(evidence: Evidence) -> list[Finding]:
+    """Nothing more than :func:`mirror_images` finds, but whether that function could search for left and right."""
+    if len(evidence.gpa.map_) > MOST_SYMMETRIC:
+        raise CheckNotPossible(f"pairs of left and right landmarks are searched among up to {MOST_SYMMETRIC} landmarks")
+    return []
+
+
 class Repair(NamedTuple):
     """A cloud that fits the map once its left and right landmarks are exchanged."""
 
@@ -59,6 +67,7 @@ class Repair(NamedTuple):
     pairs: list[tuple[int, int]]
     before: float  # root mean square distance from the map after a rigid motion
     after: float
+    reflected: float  # the same after the best reflection, without the exchange
 
 
 def _left_right(gpa: FittedRegistration) -> list[Repair]:
@@ -72,7 +81,7 @@ def _left_right(gpa: FittedRegistration) -> list[Repair]:
         pairs = [(j, k) for j, k in enumerate(partner.tolist()) if j < k and np.isfinite(points[[j, k], 0]).any()]
         decisive = DECISIVE * after**2 < before**2 and before > COPY * float(gpa.scales_[0])
         if decisive and min(ratio, solid) >= SOLID[points.shape[1]] and len(pairs) >= LEAST_PAIRS:
-            repairs.append(Repair(t, pairs, before, after))
+            repairs.append(Repair(t, pairs, before, after, _rigid_distance(points, gpa.map_, -1)[0]))
     return repairs if 2 * len(repairs) < len(gpa.observations_.clouds) else []
 
 
@@ -99,25 +108,27 @@ def _symmetry(positions: Array) -> IndexArray | None:  # (m, d) -> (m,)
     return partner
 
 
-def _rigid_distance(points: Array, positions: Array) -> tuple[float, float]:  # (m, d), (m, d)
-    """The root mean square distance after the best rigid motion, and the ratio of the last two singular values."""
+def _rigid_distance(points: Array, positions: Array, handedness: int = 1) -> tuple[float, float]:  # (m, d), (m, d)
+    """The root mean square distance after the best rigid motion, and the ratio of the last two singular values.
+
+    With ``handedness=-1`` the motion contains a reflection.
+    """
     both = np.isfinite(points[:, 0]) & np.isfinite(positions[:, 0])
     if both.sum() <= points.shape[1]:
         return np.inf, 0.0
     source, target = (one[both] - one[both].mean(axis=0) for one in (points, positions))
     U, s, Vt = np.linalg.svd(source.T @ target)
     signs = np.ones(len(s))
-    signs[-1] = np.sign(np.linalg.det(U) * np.linalg.det(Vt))
+    signs[-1] = handedness * np.sign(np.linalg.det(U) * np.linalg.det(Vt))
     distance = float(np.sqrt(np.mean(np.sum((source @ (U * signs) @ Vt - target) ** 2, axis=1))))
     return distance, float(s[-1] / max(s[-2], np.finfo(np.float64).tiny))
 
 
 def another_unit(evidence: Evidence) -> list[Finding]:
     """Clouds of another size than the others, by medians, which wrong matches hardly change."""
-    gpa = evidence.gpa
+    gpa, findings = evidence.gpa, []
     ratios = _relative_sizes(gpa.observations_.points, gpa.map_)
-    findings = []
-    for t in np.flatnonzero((ratios > SIZE_RATIO) | (ratios < 1 / SIZE_RATIO)):
+    for t in np.flatnonzero(_of_another_size(ratios)):
         name, ratio = gpa.observations_.names[t], float(ratios[t])
         units = [
             text for unit, text in UNITS.items() if abs(np.log(max(ratio, 1 / ratio) / unit)) < np.log(UNIT_MARGIN)
@@ -127,6 +138,18 @@ def another_unit(evidence: Evidence) -> list[Finding]:
         action = f"check the unit of cloud {name!r}" + ("" if gpa._sizes_differ else ", or use RigidGPA(scaling=True)")
         findings.append(Finding("another unit", evidence.gain(_rows(evidence, [int(t)])), found, action))
     return findings
+
+
+def wrong_clouds(gpa: FittedRegistration) -> BoolArray:  # (n,)
+    """Clouds that are wrong as a whole, which explains the residuals of their observations."""
+    wrong = _of_another_size(_relative_sizes(gpa.observations_.points, gpa.map_))
+    wrong[gpa.registration_.problem.mirrored] = True
+    wrong[[repair.cloud for repair in _left_right(gpa)]] = True
+    return wrong
+
+
+def _of_another_size(ratios: Array) -> BoolArray:
+    return np.asarray((ratios > SIZE_RATIO) | (ratios < 1 / SIZE_RATIO))
 
 
 def _relative_sizes(points: Array, positions: Array) -> Array:  # (n, m, d), (m, d) -> (n,)
@@ -144,13 +167,18 @@ def _relative_sizes(points: Array, positions: Array) -> Array:  # (n, m, d), (m,
 def same_cloud_twice(evidence: Evidence) -> list[Finding]:
     """Clouds that are rigid copies of each other, in data whose other clouds are not."""
     observations = evidence.gpa.observations_
-    copies = [(t, u) for t, u in _candidates(observations.points, observations.visible) if _copy(evidence, t, u)]
-    if not copies or len({u for _, u in copies}) > len(observations.clouds) / 2:
+    groups: list[set[int]] = []
+    for t, u in _candidates(observations.points, observations.visible):
+        if _copy(evidence, t, u):
+            joined = [group for group in groups if group & {t, u}]
+            groups = [group for group in groups if group not in joined] + [set.union({t, u}, *joined)]
+    repeated = sum(map(len, groups))
+    if not groups or 2 * repeated > len(observations.clouds):  # then the scene is rigid and without noise
         return []
-    pairs = [f"{observations.names[t]!r} and {observations.names[u]!r}" for t, u in copies[:3]]
-    found = f"pairs of clouds that are rigid copies of each other: {len(copies)}, such as {', '.join(pairs)}"
-    action = "keep one cloud of each pair, because a cloud that is given twice counts twice and confirms itself"
-    return [Finding("same cloud twice", min(0.5, 2 * len(copies) / len(observations.clouds)), found, action)]
+    listed = [" and ".join(repr(observations.names[t]) for t in sorted(group)) for group in sorted(groups, key=min)]
+    found = f"{repeated} clouds are rigid copies of others, such as {', '.join(listed[:3])}"
+    action = "keep one cloud of each, because a cloud that is given twice counts twice and confirms itself"
+    return [Finding("same cloud twice", repeated / len(observations.clouds), found, action)]
 
 
 def _candidates(points: Array, visible: BoolArray) -> list[tuple[int, int]]:

@@ -73,12 +73,15 @@ class Evidence:
         It exceeds the noise, the rounding error, and the deformation: an observation that is no farther from the map
         than the clouds deform does no more harm than deformation does.
         """
-        gpa = self.gpa
-        noise = float(np.nanmedian(self.scaled_residuals) / chi(gpa.observations_.dimension).median())
+        noise = float(np.nanmedian(self.scaled_residuals) / chi(self.gpa.observations_.dimension).median())
         deformation = float(np.nanmedian(np.linalg.norm(self.displacements, axis=2)))
-        thinnest = min(cloud.frame.thinness for cloud in gpa.observations_.clouds)  # its inverse amplifies rounding
-        rounding = max(1e-9, 100 * np.finfo(np.float64).eps / thinnest) * gpa.scales_[0]
-        return float(max(OUTLIER_SPREADS * noise, OUTLIER_RIGID_DISTANCES * deformation, rounding))
+        return float(max(OUTLIER_SPREADS * noise, OUTLIER_RIGID_DISTANCES * deformation, self.rounding))
+
+    @cached_property
+    def rounding(self) -> float:
+        """The length of residuals up to which they may be rounding errors."""
+        thinnest = min(cloud.frame.thinness for cloud in self.gpa.observations_.clouds)  # its inverse amplifies them
+        return float(max(1e-9, 100 * np.finfo(np.float64).eps / thinnest) * self.gpa.scales_[0])
 
     @cached_property
     def suspicious(self) -> BoolArray:  # (n, m)

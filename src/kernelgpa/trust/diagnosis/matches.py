@@ -18,12 +18,15 @@ from ...estimators.motion_residuals import moved_without
 from ...observations.cloud import Cloud
 from ...typing import Array, BoolArray, IndexArray
 from ...warps.leave_out import leave_out
+from .clouds import wrong_clouds
 from .evidence import Evidence
 from .finding import Finding, FittedRegistration, named
 from .placeholders import placeholder_groups
 from .suspicious import INLIER_SHARE, weight_shares
 
+WRONG_MATCHES = "possible wrong matches"
 REPAIRED = 0.4  # an exchange repairs an observation if it leaves no more than this share of its distance
+CONSPICUOUS = 3.0  # medians of the residuals of a cloud, which its wrong matches may have displaced as a whole
 MOST_SUSPICIOUS = 0.5  # share of a cloud's observations up to which the others can predict them
 
 
@@ -39,8 +42,13 @@ class Permutation(NamedTuple):
 def wrong_matches(evidence: Evidence) -> list[Finding]:
     """Exchanged landmarks first, then what they do not explain."""
     remaining = evidence.suspicious.copy()
+    if remaining.any():
+        remaining[wrong_clouds(evidence.gpa)] = False
     for group in placeholder_groups(evidence):
         remaining &= ~group
+        if evidence.gpa.robust_ is None:  # they displaced their clouds, and their landmarks in the map
+            remaining[np.flatnonzero(group.any(axis=1))] = False
+            remaining[:, np.flatnonzero(group.any(axis=0))] = False
     if remaining.any():
         remaining &= ~_usual_motion(evidence)
     permutations = [
@@ -66,8 +74,9 @@ def _permuted(evidence: Evidence, t: int, suspicious: BoolArray) -> list[Permuta
     problem = gpa.registration_.problem
     cloud = problem.restricted.clouds[t]
     landmarks = problem.landmarks[cloud.seen]
-    rows = np.flatnonzero(suspicious[t, landmarks])
-    if len(rows) > MOST_SUSPICIOUS * len(landmarks):
+    lengths = evidence.residuals[t, landmarks]
+    rows = np.flatnonzero(suspicious[t, landmarks] & (lengths > CONSPICUOUS * np.nanmedian(lengths)))
+    if not 2 <= len(rows) <= MOST_SUSPICIOUS * len(landmarks):
         return []
     try:
         predicted = _predicted_without(gpa, t, rows)
@@ -159,7 +168,7 @@ def _unexplained(evidence: Evidence, wrong: BoolArray) -> list[Finding]:
         rejected = int(np.sum(wrong & (evidence.shares <= INLIER_SHARE)))
         found += f"; the robust fit rejected {rejected} of them"
     action = "check the matches that suspicious_observations() lists" + _robust_advice(evidence.gpa)
-    return [Finding("possible wrong matches", evidence.gain(wrong), found, action)]
+    return [Finding(WRONG_MATCHES, evidence.gain(wrong), found, action)]
 
 
 def single_inliers(evidence: Evidence) -> list[Finding]:

@@ -25,8 +25,9 @@ def placeholder_coordinates(evidence: Evidence) -> list[Finding]:
             f"where the others predict them: {named('landmark', names)}"
             f" in {named('cloud', [observations.names[t] for t in np.unique(clouds)])}"
         )
-        action = "these coordinates probably mean 'not seen': give NaN"
-        action += f", or missing={value[0]:g}" if np.all(value == value[0]) else " (or the code given by missing=CODE)"
+        codes = " or ".join(f"{code:g}" for code in np.unique(value)[::-1])
+        action = "these coordinates probably mean 'not seen': give NaN, or missing=CODE with the number in the files"
+        action += f" ({codes})" if len(np.unique(np.abs(value))) == 1 else ""  # readers may have turned axes
         findings.append(Finding("placeholder coordinates", evidence.gain(group), found, action))
     return findings
 

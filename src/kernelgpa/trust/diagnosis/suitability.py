@@ -17,10 +17,12 @@ from ...warps import AffineFamily
 from ...warps.automatic import CLIPPED
 from ...warps.leave_out import leave_one_out
 from .evidence import Evidence
-from .finding import Finding
+from .finding import CheckNotPossible, Finding
+from .learned_shape import LEAST_CLOUDS, MOST_COORDINATES
 
 SIMPLER = 0.8  # a simpler model suits better if its error is below this share
 SHAPE_MODEL, SHAPE_MODEL_OF_RIGID = 0.7, 0.2  # so does a shape model; a rigid map is not meant to predict deformation
+SHAPE_MODEL_KIND = "a shape model suits better"
 MOST_OBSERVATIONS = 20_000  # of the comparison with simpler models
 
 
@@ -33,7 +35,7 @@ def simpler_model(evidence: Evidence) -> list[Finding]:
     present = evidence.residuals
     ratios = {name: _mean(evidence, one, present) / _mean(evidence, present, one) for name, one in errors.items()}
     best = min(ratios, key=lambda name: ratios[name])
-    if not ratios[best] < SIMPLER:
+    if not ratios[best] < SIMPLER or _mean(evidence, present, errors[best]) <= evidence.rounding:
         return []
     listed = ", ".join(f"{name} {_mean(evidence, one, present):.3g}" for name, one in errors.items())
     found = (
@@ -48,10 +50,15 @@ def shape_model(evidence: Evidence) -> list[Finding]:
     """A learned covariance predicts the left-out observations much better: articulated or repeated motion."""
     learned = evidence.learned_residuals
     if learned is None:
-        return []
+        if len(evidence.gpa.observations_.clouds) < LEAST_CLOUDS:  # then no covariance can be learned
+            return []
+        raise CheckNotPossible(f"a covariance is learned from up to {MOST_COORDINATES} coordinates of a cloud")
     present = evidence.residuals
     error, learned_error = _mean(evidence, present, learned), _mean(evidence, learned, present)
-    if not learned_error < (SHAPE_MODEL if evidence.gpa._deforms else SHAPE_MODEL_OF_RIGID) * error:
+    if (
+        not learned_error < (SHAPE_MODEL if evidence.gpa._deforms else SHAPE_MODEL_OF_RIGID) * error
+        or error <= evidence.rounding
+    ):
         return []
     found = (
         f"mean leave-one-out error in the unit of the data: present warps {error:.3g}, a covariance learned from the "
@@ -59,7 +66,7 @@ def shape_model(evidence: Evidence) -> list[Finding]:
         "not describe, as in articulated motion"
     )
     action = "use a shape model (kernelgpa.ShapeModel) to predict landmarks"
-    return [Finding("a shape model suits better", 1 - learned_error / error, found, action)]
+    return [Finding(SHAPE_MODEL_KIND, 1 - learned_error / error, found, action)]
 
 
 def _mean(evidence: Evidence, lengths: Array, other: Array) -> float:  # (n, m), (n, m)
