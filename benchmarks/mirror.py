@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelgpa import KernelGPAError, KernelGPAWarning, simulate
-from kernelgpa.estimators.screening import screen
+from kernelgpa.estimators.problem.screening import screen
 from kernelgpa.observations import as_observations
 
 ARRAYS = ("points", "manual", "vertices")  # names of the array (n, m, d) in a file

@@ -19,6 +19,7 @@ from kernelgpa import (
     RigidGPA,
     StreamingGPA,
     save,
+    simulate,
 )
 from kernelgpa import (
     load as load_model,
@@ -196,3 +197,9 @@ def test_a_cloud_outside_the_map_has_no_pose_only_if_it_shares_too_few_landmarks
     enough = stream.add(points[4][:8], [0, 1, 2, 3, *range(100, 104)])
     assert np.isnan(stream.pose(poor)[0]).all()
     assert np.isfinite(stream.pose(enough)[0]).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_frame_of_a_walking_figure_is_called_mirrored(seed):
+    """Half a step later, the frames nearly are mirror images of each other."""
+    assert mirrored(simulate.walker(seed=seed).points) == []

@@ -8,7 +8,7 @@ import pytest
 from conftest import random_rotation, scene
 from kernelgpa import RigidGPA
 from kernelgpa.errors import InvalidSetting
-from kernelgpa.estimators.motion_residuals import LARGE_LEVERAGE, leverage
+from kernelgpa.estimators.prediction.motion_residuals import LARGE_LEVERAGE, leverage
 from kernelgpa.simulate import exchanged
 from kernelgpa.trust.metrics import mean_of_others
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+__version__ = "0.1.0"
+
 TYPE_CHECKING = False  # type checkers take it for true; typing itself is not imported, which would take time
 if TYPE_CHECKING:
     from typing import Any
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from .trust import metrics, selection
     from .trust.diagnosis import Finding, SuspiciousObservation
     from .trust.uncertainty import Uncertainty, uncertainty
-    from .version import __version__
     from .warps import Warp, kernels
 
 __all__ = [
@@ -90,7 +91,6 @@ _HOME_OF_NAME = {
     **dict.fromkeys(["Finding", "SuspiciousObservation"], "trust.diagnosis"),
     **dict.fromkeys(["Uncertainty", "uncertainty"], "trust.uncertainty"),
     "Warp": "warps",
-    "__version__": "version",
 }
 _HOME_OF_MODULE = {
     "distributed": "estimators.distributed",

@@ -7,11 +7,11 @@ the commands share.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from ..version import __version__
 from . import convert, demo, register, reproduce, shape, stream, tune, warp
 from .app import app, main
 
@@ -20,7 +20,7 @@ __all__ = ["app", "convert", "demo", "main", "register", "reproduce", "shape", "
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kernelgpa {__version__}")
+        typer.echo(f"kernelgpa {version('kernelgpa')}")
         raise typer.Exit
 
 

@@ -33,8 +33,8 @@ from ..gauge.rigid import rigid_registration
 from ..typing import Array
 from ..warps import Family
 from ..warps.automatic import LeaveOneOutError, Search, choose, rounded, sample
-from .backward import backward_targets
-from .left_out import DeformableFolds
+from .prediction.backward import backward_targets
+from .prediction.left_out import DeformableFolds
 from .problem import Problem
 from .registration import Registration
 from .settings import is_automatic

@@ -24,9 +24,9 @@ from ..typing import Array, Name
 from ..warps import Family, ReducedCloud, smoothing_per_cloud
 from ..warps.automatic import Search
 from .automatic import automatic_settings, fit_automatically
-from .backward import BackwardWarps, fit_backward
 from .base import GPA, PreparedClouds
-from .left_out import DeformableFolds
+from .prediction.backward import BackwardWarps, fit_backward
+from .prediction.left_out import DeformableFolds
 from .problem import Problem
 from .registration import (
     Registration,

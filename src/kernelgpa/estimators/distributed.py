@@ -35,8 +35,8 @@ from ..warps import ReducedCloud, Warp, smoothing_per_cloud
 from .automatic import with_first_choice
 from .deformable import WEAKLY_CONNECTED, DeformableGPA
 from .problem import Problem
+from .problem.screening import screen
 from .registration import Solution, all_poses, padded, whole_map
-from .screening import screen
 from .settings import is_automatic
 
 BATCH = 50  # clouds that are read and reduced by one task

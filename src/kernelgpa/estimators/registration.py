@@ -1,4 +1,4 @@
-"""The typed result of a fit, whatever the family of warps.
+"""The typed result of a fit, whatever the family of warps, and the fitted attributes that are read from it.
 
 n clouds, m landmarks, d dimension.  Arrays over clouds and landmarks follow the order of ``observations_``; what is
 unknown is NaN.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import warn
+from ..errors import NotFitted, warn
 from ..gauge.certificate import Certificate, certify
 from ..gauge.faithful import Faithful
 from ..gauge.poses import pose_onto
@@ -20,7 +20,7 @@ from ..gauge.principal_axes import Gauge
 from ..gauge.rotations import RotationOptimum, Termination
 from ..observations import Observations
 from ..spectrum.eigenpairs import Spectrum
-from ..typing import Array
+from ..typing import Array, IndexArray, Name
 from ..warps import Family, ReducedCloud, Smoothing, Warp
 from ..warps.leave_out import leave_one_out
 from .problem import Problem
@@ -116,6 +116,120 @@ class Registration:
     @property
     def eigenvalues(self) -> Array:  # (d + 1,)
         return padded(self.spectrum.values, self.problem.observations.dimension + 1)
+
+
+class FittedAttributes:
+    """The fitted attributes of every registration, read from one record."""
+
+    registration_: Registration
+
+    @property
+    def _fitted(self) -> Registration:
+        try:
+            return self.registration_
+        except AttributeError:
+            raise NotFitted(f"this {type(self).__name__} is not fitted; call fit(points) first") from None
+
+    @property
+    def observations_(self) -> Observations:
+        """The checked data."""
+        return self._fitted.problem.observations
+
+    @property
+    def spectrum_(self) -> Spectrum:
+        """Bottom eigenpairs of the summed cost; for RigidGPA those of the affine initial estimate."""
+        return self._fitted.spectrum
+
+    @property
+    def smoothing_(self) -> Smoothing:
+        """The smoothing of the last fit: one number, or one per cloud."""
+        return self._fitted.smoothing
+
+    @property
+    def robust_(self) -> str | None:
+        """The robust loss that was used; None if none was."""
+        loss: str | None = self._fitted.settings.get("robust")
+        return loss
+
+    @property
+    def automatic_(self) -> AutomaticChoice | None:
+        """The settings that the fit chose, and why; None if all were given."""
+        return self._fitted.choice
+
+    @property
+    def warps_(self) -> list[Warp]:
+        """One warp per cloud, from the cloud's frame into the map."""
+        return self._fitted.warps
+
+    @property
+    def map_(self) -> Array:  # (m, d)
+        """The map, one row per landmark; NaN for landmarks that no participating cloud saw."""
+        return self._fitted.map
+
+    @property
+    def scales_(self) -> Array:  # (d,)
+        """Root of the sum of squares of the map along its axes, largest first."""
+        return self._fitted.gauge.scales
+
+    @property
+    def rotations_(self) -> Array:  # (n, d, d)
+        """Rotation of each cloud's pose."""
+        return self._fitted.rotations
+
+    @property
+    def translations_(self) -> Array:  # (n, d)
+        """Translation of each cloud's pose."""
+        return self._fitted.translations
+
+    @property
+    def size_factors_(self) -> Array:  # (n,)
+        """Size factor of each cloud; 1 unless ``RigidGPA(scaling=True)``."""
+        return self._fitted.size_factors
+
+    @property
+    def eigenvalues_(self) -> Array:  # (d + 1,)
+        """Bottom eigenvalues, the constant one left out."""
+        return self._fitted.eigenvalues
+
+    @property
+    def certificate_(self) -> Certificate | None:
+        """Whether the rotations are the global optimum, and by how much they could miss it."""
+        return self._fitted.certificate
+
+    @property
+    def certified_(self) -> bool | None:
+        """Whether the rotations are proven to be the global optimum; None if no certificate is defined for them."""
+        return None if self.certificate_ is None else self.certificate_.certified
+
+    @property
+    def mirrored_(self) -> list[Name]:
+        """Names of the clouds that are mirror images of the others, left out of the map or kept in it."""
+        return [self.observations_.names[t] for t in self._fitted.problem.mirrored]
+
+    @property
+    def shared_landmarks_(self) -> IndexArray:
+        """Indices of the landmarks that two or more participating clouds saw."""
+        return self._fitted.problem.landmarks
+
+    @property
+    def weights_(self) -> Array:  # (n, m)
+        """Weights of the last solve: as given, lowered by a robust loss."""
+        return self._fitted.statistics.weights
+
+    @property
+    def residuals_(self) -> Array:  # (n, m)
+        """Lengths of the leave-one-out residuals, in the map."""
+        return self._fitted.statistics.residuals
+
+    @property
+    def scaled_residuals_(self) -> Array:  # (n, m)
+        """Residuals scaled to a common standard deviation, so that they can be compared between observations."""
+        return self._fitted.statistics.scaled_residuals
+
+    @property
+    def inducing_errors_(self) -> Array:  # (n,)
+        """Bound on the error of each warp that the inducing points cause, in the map; 0 without them."""
+        return self._fitted.statistics.inducing_errors
 
 
 def warn_if_not_converged(gauge: Gauge) -> None:

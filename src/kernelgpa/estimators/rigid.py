@@ -20,10 +20,10 @@ from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Warp
 from ..warps.affine import affine_warp
 from .automatic import HEAVY_TAIL, LEAST_GAIN, LOSS, TAIL_QUANTILE, AutomaticChoice
-from .backward import BackwardWarps, rigid_backward
 from .base import GPA, PreparedClouds
-from .left_out import Prediction
-from .motion_residuals import motion_residual_lengths
+from .prediction.backward import BackwardWarps, rigid_backward
+from .prediction.left_out import Prediction
+from .prediction.motion_residuals import motion_residual_lengths
 from .problem import Problem
 from .registration import (
     Registration,

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,6 @@ from ..observations.cloud import Cloud
 from ..observations.geometry import FLAT, Frame
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, Name
-from ..version import __version__
 from ..warps import KernelPart, Warp
 from ..warps.kernels import Kernel
 from .archive import Arrays, pack_arrays, read_arrays
@@ -50,7 +50,7 @@ class FileKind:
     def pack(self, header: Header, arrays: Arrays) -> bytes:
         """Return the bytes of a file."""
         try:
-            text = json.dumps({self.key: self.format, "kernelgpa": __version__, **header})
+            text = json.dumps({self.key: self.format, "kernelgpa": version("kernelgpa"), **header})
         except (TypeError, ValueError) as problem:
             raise InvalidSetting(
                 f"what is saved beside the {self.what} cannot be written as JSON ({problem}); give numbers, strings, "

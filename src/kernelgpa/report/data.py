@@ -20,7 +20,6 @@ from ..observations.arrays import finite_rows
 from ..trust.agreement import Agreement, Distribution, distribution, json_number
 from ..trust.diagnosis import Finding
 from ..typing import Array, BoolArray, IndexArray
-from ..version import __version__
 from .metadata import Metadata
 from .packing import PackedArray, base64_of, packed
 from .summary import Assessment
@@ -314,5 +313,5 @@ def _eigenvalues(gpa: GPA) -> EigenvalueData | None:
 
 def _versions() -> Pairs:
     packages = ("numpy", "scipy", "scikit-learn", "plotly")
-    own = [("kernelgpa", __version__), ("Python", platform.python_version())]
+    own = [("kernelgpa", version("kernelgpa")), ("Python", platform.python_version())]
     return own + [(name, version(name)) for name in packages]

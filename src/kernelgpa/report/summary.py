@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from ..trust.agreement import Agreement, distribution
 from ..trust.diagnosis import Finding
 from ..trust.procrustes import ProcrustesStatistics, procrustes_statistics
 from ..typing import Array, Name
-from ..version import __version__
 from .metadata import Metadata
 from .tables import Column, cloud_columns, known_medians, landmark_columns
 
@@ -110,7 +110,7 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
     names = observations.landmarks
     residuals = assessment.agreement.residuals
     return Summary(
-        kernelgpa=__version__,
+        kernelgpa=version("kernelgpa"),
         title=metadata.title,
         method=type(gpa).__name__,
         settings={name: plain_value(value) for name, value in gpa.registration_.settings.items()},

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,15 @@ from .._numerics.threads import one_blas_thread
 from ..errors import InvalidObservations, InvalidSetting, KernelGPAError, NotFitted, WeaklyConnected
 from ..estimators.base import GPA
 from ..estimators.models import KernelGPA
-from ..estimators.screening import screen
+from ..estimators.problem.screening import screen
 from ..gauge.mirror import is_mirror_image
-from ..observations.checks import MOST_RATIO, MOST_WEIGHT
 from ..observations.cloud import Cloud, cloud_of
-from ..observations.collection import Observations
 from ..observations.identifiers import listed, refuse_repeats
 from ..typing import Array, Name
 from ..warps import common_smoothing
+from .incoming import WeightRange, measured_motions, weight_range
 from .memory import MemoryLimits, require_memory
-from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions, validated
+from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions
 from .results import StreamResults, Update
 from .running_sum import CloudKey, RunningSum
 from .solving import (
@@ -136,7 +135,7 @@ class StreamingGPA(StreamResults):
         self._choice_due = FIRST_CHOICE  # clouds added until automatic settings are chosen
         common_smoothing(family_of(self.estimator).smoothing)  # or an error: the number of clouds is not known
         self.window, self.automatic = None if window is None else int(window), bool(automatic)
-        self._weight_ranges: dict[Name, tuple[float, float]] = {}  # least and largest weight of each cloud
+        self._weight_ranges: dict[Name, WeightRange] = {}
         self._motions: dict[CloudKey, list[Measured]] = {}
         self._disconnected: set[CloudKey] = set()  # clouds that too few shared landmarks connect with the map
         self._history = MotionHistory()
@@ -180,7 +179,7 @@ class StreamingGPA(StreamResults):
         cloud = cloud_of(points, names, key, weights)
         running = self._running or RunningSum(family_of(self.estimator), cloud.points.shape[1])
         when = self.time_of(time)
-        motions = self._validated(measured, running.dimension)
+        motions = measured_motions(measured, running.dimension, self._times)
         leaving, seen_names = self._leaving(), [names[i] for i in cloud.seen]
         if not self.frozen:
             require_memory(running, self.memory_limits, seen_names, leaving)
@@ -216,43 +215,8 @@ class StreamingGPA(StreamResults):
         if self.automatic:
             self._try_update()
 
-    def time_of(self, time: float | None) -> float:
-        """The time of a cloud that is added now; None follows the latest cloud.
-
-        A cloud older than all of a full window would leave at once, and is an error.
-        """
-        if time is None:
-            return max(self._times.values(), default=-1.0) + 1.0
-        if not isinstance(time, Real) or isinstance(time, bool) or not abs(time) < np.inf:
-            raise InvalidObservations(f"time is {time!r}; expected a number")
-        if self.window is not None and len(self._times) >= self.window and time < min(self._times.values()):
-            raise InvalidObservations(
-                f"time {time:g} is before the window, which is full and begins at {min(self._times.values()):g}; add "
-                "clouds in time, or use a wider window"
-            )
-        return float(time)
-
-    def _validated(self, measured: Measured | Sequence[Measured], dimension: int) -> list[Measured]:
-        motions = [measured] if isinstance(measured, Measured) else measured
-        if not isinstance(motions, Sequence) or not all(isinstance(one, Measured) for one in motions):
-            raise InvalidObservations(f"measured is {measured!r}; expected Measured(...), or a list of them")
-        return [validated(one, dimension, self._times) for one in motions]
-
     def _check_cloud(self, cloud: Cloud, dimension: int) -> None:
-        """Check a cloud by itself and its weights against those of all clouds, which are recorded."""
-        d = cloud.points.shape[1]
-        if d not in (2, 3) or d != dimension:
-            raise InvalidObservations(f"cloud {cloud.name}: its points are in {d}D; expected {dimension}D")
-        Observations((cloud,), tuple(range(len(cloud.seen))), d)._checked()
-        own = float(cloud.weights.min()), float(cloud.weights.max())
-        lightest = min(low for low, _ in (own, *self._weight_ranges.values()))
-        heaviest = max(high for _, high in (own, *self._weight_ranges.values()))
-        if heaviest > MOST_RATIO * lightest or heaviest > MOST_WEIGHT:
-            raise InvalidObservations(
-                f"cloud {cloud.name}: with it the weights range from {lightest:.3g} to {heaviest:.3g}, a ratio above "
-                f"the {MOST_RATIO:g} that double precision carries; give weight 0 to observations that should not count"
-            )
-        self._weight_ranges[cloud.name] = own
+        self._weight_ranges[cloud.name] = weight_range(cloud, dimension, self._weight_ranges.values())
 
     def _leaving(self) -> list[CloudKey]:
         """The oldest clouds, which leave the window when one more is added."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ class StreamResults:
     """The results of the last update, also for clouds that did not participate in it."""
 
     estimator: GPA
+    window: int | None  # how many clouds are kept; None: all
 
     def __init__(self) -> None:
         self._running: RunningSum | None = None
@@ -57,6 +58,22 @@ class StreamResults:
     def landmarks_(self) -> tuple[Name, ...]:  # (m,)
         """Ids of the landmarks, sorted if they can be sorted."""
         return in_order([self._require_map().landmarks])
+
+    def time_of(self, time: float | None) -> float:
+        """The time of a cloud that is added now; None follows the latest cloud.
+
+        A cloud older than all of a full window would leave at once, and is an error.
+        """
+        if time is None:
+            return max(self._times.values(), default=-1.0) + 1.0
+        if not isinstance(time, Real) or isinstance(time, bool) or not abs(time) < np.inf:
+            raise InvalidObservations(f"time is {time!r}; expected a number")
+        if self.window is not None and len(self._times) >= self.window and time < min(self._times.values()):
+            raise InvalidObservations(
+                f"time {time:g} is before the window, which is full and begins at {min(self._times.values()):g}; add "
+                "clouds in time, or use a wider window"
+            )
+        return float(time)
 
     @property
     def keys_(self) -> tuple[CloudKey, ...]:  # (n,)

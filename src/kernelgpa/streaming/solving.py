@@ -14,8 +14,8 @@ from ..errors import KernelGPAError, NumericalFailure, TooLarge
 from ..estimators.automatic import with_first_choice
 from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
+from ..estimators.problem.screening import screen
 from ..estimators.registration import padded
-from ..estimators.screening import screen
 from ..gauge.initial import WarmStart
 from ..gauge.poses import pose_onto
 from ..observations.connectivity import connected_groups, require_connected

@@ -21,7 +21,7 @@ from .._numerics.threads import one_blas_thread, require_jobs
 from ..errors import InvalidSetting
 from ..estimators.base import GPA, PreparedClouds
 from ..estimators.problem import Problem
-from ..estimators.screening import screen
+from ..estimators.problem.screening import screen
 from ..observations.collection import as_observations
 from ..typing import Array, IndexArray
 from .folds import Folds, landmark_folds

@@ -16,7 +16,7 @@ from .._numerics.progress import with_progress
 from .._numerics.threads import one_blas_thread, require_jobs
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
-from ..estimators.screening import screen
+from ..estimators.problem.screening import screen
 from ..estimators.settings import whole_number
 from ..observations.collection import as_observations
 from .cross_validation import CrossValidation, cross_validate

@@ -12,7 +12,7 @@ from ...typing import Array, IndexArray, Name
 from ...warps import Warp
 
 if TYPE_CHECKING:  # estimators import this package
-    from ...estimators.backward import BackwardWarps
+    from ...estimators.prediction.backward import BackwardWarps
     from ...estimators.registration import Registration
 
 LISTED = 4  # names in a message

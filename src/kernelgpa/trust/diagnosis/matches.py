@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from ...errors import NumericalFailure
-from ...estimators.motion_residuals import moved_without
+from ...estimators.prediction.motion_residuals import moved_without
 from ...observations.cloud import Cloud
 from ...typing import Array, BoolArray, IndexArray
 from ...warps.leave_out import leave_out

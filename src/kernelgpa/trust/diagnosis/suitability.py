@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...estimators.backward import backward_targets
+from ...estimators.prediction.backward import backward_targets
 from ...estimators.registration import posed_observations
 from ...gauge.rigid import rigid_registration
 from ...typing import Array

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..gauge.poses import pose_onto
-from ..observations.cloud import Cloud
-from ..typing import Array, BoolArray
-from ..warps import Warp
-from .problem import Problem
+from ...gauge.poses import pose_onto
+from ...observations.cloud import Cloud
+from ...typing import Array, BoolArray
+from ...warps import Warp
+from ..problem import Problem
 
 LARGE_LEVERAGE = 0.3  # the sum over the observations of a cloud is 2
 

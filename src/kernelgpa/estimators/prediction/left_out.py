@@ -9,15 +9,15 @@ from typing import Protocol
 import numpy as np
 from joblib import Parallel, delayed
 
-from .._numerics.progress import with_progress
-from .._numerics.threads import worker_count
-from ..observations import Cloud, Observations
-from ..observations.stacked import StackedClouds
-from ..spectrum.operator import CostOperator, Removal
-from ..typing import Array, BoolArray, IndexArray
-from ..warps import ReducedCloud
-from ..warps.leave_out import LeftOut, leave_out
-from ..warps.warp import sensor_jacobians
+from ..._numerics.progress import with_progress
+from ..._numerics.threads import worker_count
+from ...observations import Cloud, Observations
+from ...observations.stacked import StackedClouds
+from ...spectrum.operator import CostOperator, Removal
+from ...typing import Array, BoolArray, IndexArray
+from ...warps import ReducedCloud
+from ...warps.leave_out import LeftOut, leave_out
+from ...warps.warp import sensor_jacobians
 
 MOST_NUMBERS = 2e8  # that the folds predicted at the same time may hold
 

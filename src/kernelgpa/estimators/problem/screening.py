@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import InvalidObservations, warn
-from ..gauge.mirror import MirrorImages, find_mirror_images
-from ..observations import Cloud, Observations
-from ..observations.geometry import RESOLUTION_MARGIN
-from ..typing import Array, IndexArray, Name
-from .problem import Problem, problem_of
+from ...errors import DegenerateCloud, InvalidObservations, warn
+from ...gauge.mirror import MirrorImages, find_mirror_images, is_mirror_image
+from ...gauge.rigid import rigid_registration
+from ...observations import Cloud, Observations
+from ...observations.geometry import RESOLUTION_MARGIN
+from ...typing import Array, IndexArray, Name
+from .participants import Problem, problem_of
 
 COINCIDENT = 4  # landmarks of one cloud at exactly the same position that are too many for chance
 SIZE_RATIO = 3.0  # a cloud this many times larger or smaller than the others probably has another unit
@@ -30,6 +31,7 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
     too_few = len(everyone) - len(found.mirrored) < 2  # of two clouds, none is right
     if problem.weakly_connected or too_few:  # the affine registration does not determine the handedness of the groups
         found = MirrorImages(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
+    found = _confirmed(found, problem)
     if len(found.mirrored):
         problem = _with_mirror_images(problem, found.mirrored, mirrored)
     if len(found.doubtful):
@@ -38,6 +40,23 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
     for message in messages if sizes_differ else messages + _size_messages(problem):
         warn(message)
     return problem
+
+
+def _confirmed(found: MirrorImages, problem: Problem) -> MirrorImages:
+    """Only those that are mirror images of the rigid map of the others, too; the rest are doubtful.
+
+    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.
+    """
+    if not len(found.mirrored):
+        return found
+    try:
+        others = problem_of(problem.observations, np.setdiff1d(problem.participating, found.mirrored))
+    except DegenerateCloud:  # one shares too few landmarks with the others; leaving it out raises this error again
+        return found
+    rigid = rigid_registration(others.participants, others.initial.gauge.rotations).gauge.map
+    clouds = others.restricted.clouds
+    sure = np.array([is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in found.mirrored])
+    return MirrorImages(found.mirrored[sure], np.union1d(found.doubtful, found.mirrored[~sure]))
 
 
 def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> Problem:

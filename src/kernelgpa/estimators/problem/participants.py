@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import DegenerateCloud, InvalidObservations
-from ..gauge.initial import InitialEstimate, initial_estimate
-from ..observations import Observations
-from ..observations.connectivity import require_connected
-from ..typing import Array, IndexArray
+from ...errors import DegenerateCloud, InvalidObservations
+from ...gauge.initial import InitialEstimate, initial_estimate
+from ...observations import Observations
+from ...observations.connectivity import require_connected
+from ...typing import Array, IndexArray
 
 WEAK_GAP = 0.6  # gap of the affine registration below which noise hides how the clouds are connected
 CHEAP_SEPARATION = 0.1  # cost per observation below which separating clouds shows that few landmarks connect them

@@ -29,15 +29,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
-from .._numerics.threads import parallel_map
-from ..observations.cloud import Cloud
-from ..typing import Array, BoolArray, IndexArray
-from ..warps import ReducedCloud, Warp, smoothing_per_cloud
-from ..warps.affine import affine_warp
-from ..warps.automatic import LeaveOneOutError, Search, Target, choose, sample
-from ..warps.leave_out import leave_one_out
-from .problem import Problem
-from .registration import Registration
+from ..._numerics.threads import parallel_map
+from ...observations.cloud import Cloud
+from ...typing import Array, BoolArray, IndexArray
+from ...warps import ReducedCloud, Warp, smoothing_per_cloud
+from ...warps.affine import affine_warp
+from ...warps.automatic import LeaveOneOutError, Search, Target, choose, sample
+from ...warps.leave_out import leave_one_out
+from ..problem import Problem
+from ..registration import Registration
 
 PROBABILITY = 0.9  # of the regions that are calibrated
 REJECTED = 0.05  # an observation with a smaller share of its given weight counts as rejected
