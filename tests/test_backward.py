@@ -186,3 +186,17 @@ def test_unseen_points_of_real_sheets_are_recovered(file, mean, median):
     assert np.isfinite(every).all()
     assert every.mean() < mean
     assert np.median(every) < median
+
+
+@pytest.mark.parametrize("model", [KernelGPA(inducing=20), TPSGPA(control_points=3), KernelGPA(), RigidGPA()], ids=repr)
+def test_points_that_are_not_known_stay_unknown(model):
+    points = scene(bend=0.1, noise=0.01, hidden=0.2, seed=8)[0]
+    points[:, 3] = np.nan  # seen by no cloud
+    with pytest.warns(KernelGPAWarning, match="seen by no participating cloud"):
+        gpa = clone(model).fit(points)
+    imputed, covariances = gpa.impute(return_cov=True)
+    assert np.isnan(imputed[:, 3]).all()
+    assert np.isnan(covariances[:, 3]).any(axis=(1, 2)).all()
+    predicted, cov = gpa.predict(np.full((2, 3), np.nan), cloud=0, return_cov=True)
+    assert np.isnan(predicted).all()
+    assert np.isnan(cov).any()

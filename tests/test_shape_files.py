@@ -100,6 +100,23 @@ def test_impute_fills_in_what_is_missing_and_nothing_else(name, tmp_path, monkey
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("name", ["walk.c3d", "walk.trc"])
+def test_impute_fills_the_gaps_of_marker_files(name, tmp_path, monkeypatch, capsys):
+    """These formats read a point at the origin as not measured."""
+    points = np.float32(clouds()).astype(np.float64)
+    labels = tuple(f"m{j}" for j in range(points.shape[1]))
+    own = tuple(io.LabelledCloud(f"walk_{t + 1}", one, labels, time=t / 100) for t, one in enumerate(points))
+    io.write(tmp_path / name, io.LandmarkFile(own, labelled=True, unit="mm"))
+    before = io.read(tmp_path / name)
+    assert run(monkeypatch, "impute", tmp_path / name, "-o", tmp_path / "filled") == 0
+    after = io.read(tmp_path / "filled" / name)
+    for one, other in zip(before.clouds, after.clouds, strict=True):
+        seen = ~np.isnan(one.points[:, 0])
+        assert np.array_equal(other.points[seen], one.points[seen])
+        assert np.isfinite(other.points).all()
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize("method", ["kernel", "shape"])
 def test_impute_takes_the_method(method, tmp_path, monkeypatch, capsys):
     write(tmp_path / "data.csv", clouds())

@@ -29,6 +29,15 @@ OPTIONS = (
     *("n_jobs", "folds", "missing", "negative_is_missing", "curves", "frames", "markers"),
     *("match", "label_pattern", "merge", "recursive", "metadata", "links", "procrustes", "mirrored"),
 )
+# what messages of the library name, in terms of commands; longer names come first
+IN_COMMANDS = {
+    "RigidGPA(scaling=True)": "--method rigid --scaling",
+    "RigidGPA": "--method rigid",
+    "AffineGPA": "--method affine",
+    "TPSGPA": "--method tps",
+    "kernelgpa.ShapeModel": "kernelgpa shape",
+    "predict instead of inverse_transform": "kernelgpa impute",
+}
 # a call such as KernelGPA(modes=5) is Python and stays as it is
 OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=['\"]?([\w.-]*\w)['\"]?")
 LEADING_OPTION = re.compile(rf"^({'|'.join(OPTIONS)}) is ")
@@ -49,6 +58,8 @@ def with_option_names(text: str) -> str:
     """A message of the library in terms of the command line: ``robust='tukey'`` becomes ``--robust tukey``."""
     for method in ("suspicious_observations()", "suspicious_landmarks()", "diagnose()"):
         text = text.replace(method, "the report")
+    for name, option in IN_COMMANDS.items():
+        text = text.replace(name, option)
     text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2]}" if found[1] else found[0], text)
     return LEADING_OPTION.sub(lambda found: f"{_flag(found[1])} is ", text)
 

@@ -135,7 +135,8 @@ def impute(
     table = deviation_table(sources.matched, whole, deviations)
     write_folder(output.resolve(), {**rendered, SD_TABLE: table})
     count = int(np.sum(np.isnan(sources.matched.points[:, seen, 0])))
-    typer.echo(f"{count} landmarks filled in; {len(rendered)} files and {SD_TABLE} in {output}")
+    written = "1 file" if len(rendered) == 1 else f"{len(rendered)} files"
+    typer.echo(f"{count} landmarks filled in; {written} and {SD_TABLE} in {output}")
 
 
 def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
@@ -158,7 +159,8 @@ def _read(given: list[Path], read_options: ReadOptions) -> Sources:
     if len(given) == 1 and (given[0] / SETTINGS).is_file():
         settings = run_settings(given[0] / SETTINGS, {})
         paths, read_options = [Path(path) for path in settings.files], settings.read_options
-    read, notes = read_files(paths, read_options)
+    with printed_warnings():
+        read, notes = read_files(paths, read_options)
     # files of one specimen stay separate, because each is written again
     matched = match_clouds(read, options=replace(read_options, merge=False), notes=notes)
     print_matching(matched)
@@ -183,10 +185,13 @@ def _summary(model: ShapeModel, unit: str | None, output: Path) -> str:
         f"expected error of a predicted landmark: mean {model.expected_error_.mean:.4g}{suffix}",
     ]
     rejected = [one for one in model.suspicious_observations() if one.rejected]
+    if len(rejected) > 5:
+        lines.append(f"{len(rejected)} observations were rejected, of which the farthest are:")
     for one in rejected[:5]:
         lines.append(
             f"rejected: landmark {one.landmark} of {one.cloud}, {one.residual:.4g}{suffix} from its prediction"
         )
     if model.outliers_:
-        lines.append(f"outlying clouds: {', '.join(str(name) for name in model.outliers_[:10])}")
+        more = f" and {len(model.outliers_) - 10} more" if len(model.outliers_) > 10 else ""
+        lines.append(f"outlying clouds: {', '.join(str(name) for name in model.outliers_[:10])}{more}")
     return "\n".join([*lines, f"result: {output}", f"page: {output / 'modes.html'}"])

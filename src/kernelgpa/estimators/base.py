@@ -187,8 +187,8 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     def impute(self, return_cov: bool = False) -> Array | tuple[Array, Array]:  # (n, m, d) and (n, m, d, d)
         """All landmarks in the frame of each cloud: seen ones as they were seen, unseen ones by :meth:`predict`.
 
-        Landmarks that no participating cloud saw stay NaN.  With ``return_cov=True`` also the covariance of each
-        predicted landmark; it is 0 for seen ones.
+        An observation of weight 0 counts as not seen.  Landmarks that no participating cloud saw stay NaN.  With
+        ``return_cov=True`` also the covariance of each predicted landmark; it is 0 for seen ones.
         """
         observations, backward = self.observations_, self._backward()
         complete = observations.points.copy()

@@ -154,7 +154,7 @@ class TPSGPA(DeformableGPA):
         (m, d), count = positions.shape, int(self.control_points)
         if not free and not is_automatic(self.smoothing):
             return Search(lambda _: self._family(), [[_typical(self._family().smoothing)]])
-        size = float(np.linalg.norm(positions - positions.mean(axis=0)) / np.sqrt(m))
+        size = float(np.linalg.norm(positions - positions.mean(axis=0)) / np.sqrt(m)) or 1.0
         grid = [value * size ** (4 - d) for value in THIN_PLATE_SMOOTHINGS]
         return Search(lambda settings: ThinPlateFamily(count, settings[-1]), [grid])
 

@@ -39,8 +39,7 @@ class CompletedFiles:
         for path, file in zip(self.paths, self.files, strict=True):
             if names.count(path.name) > 1 or path.name == SD_TABLE:
                 raise FormatError(path, None, "several results would have this name", "rename the file")
-            filled = replace(file, clouds=tuple(replace(one, points=np.nan_to_num(one.points)) for one in file.clouds))
-            self._rendered(path, filled, file)
+            self._rendered(path, replace(file, clouds=tuple(map(_filled, file.clouds))), file)
 
     def rendered(self, points: Array) -> dict[str, bytes]:  # (n, m, d)
         """The bytes of all files with the positions of their unseen landmarks."""
@@ -87,6 +86,11 @@ class CompletedFiles:
             found = "the format does not keep all digits or names, so that seen points would change"
             raise FormatError(path, None, found, "convert it to CSV first (kernelgpa convert)")
         return data
+
+
+def _filled(cloud: LabelledCloud) -> LabelledCloud:
+    """The cloud with unseen points somewhere, but not at the origin, which some formats read as not seen."""
+    return replace(cloud, points=np.where(np.isnan(cloud.points), 1.0, cloud.points))
 
 
 def deviation_table(matched: MatchedClouds, points: Array, deviations: Array) -> bytes:  # (n, m, d), (n, m)

@@ -17,9 +17,10 @@ from collections.abc import Iterable, Sequence
 from ..estimators.base import GPA
 from ..io.csv_table import csv_line
 from ..io.text import format_number
+from ..observations import Observations
 from ..trust.diagnosis import Finding
 from ..trust.procrustes import procrustes_coordinates
-from ..trust.selection import Tuning
+from ..trust.selection import Trial, Tuning
 from ..typing import Array
 from .tables import Column
 
@@ -47,9 +48,14 @@ def _field(value: object) -> str:
 def aligned_table(gpa: GPA, convention: str) -> str:
     """The superimposed clouds, one row each."""
     aligned, _ = procrustes_coordinates(gpa, convention)
-    axes = "XYZ"[: aligned.shape[2]]
-    header = ["cloud", *(f"{label}.{axis}" for label in gpa.observations_.landmarks for axis in axes)]
-    rows = ([str(name), *one.ravel().tolist()] for name, one in zip(gpa.observations_.names, aligned, strict=True))
+    return coordinate_table(gpa.observations_, aligned)
+
+
+def coordinate_table(observations: Observations, points: Array) -> str:  # (n, m, d)
+    """One row per cloud, one column per coordinate."""
+    axes = "XYZ"[: points.shape[2]]
+    header = ["cloud", *(f"{label}.{axis}" for label in observations.landmarks for axis in axes)]
+    rows = ([str(name), *one.ravel().tolist()] for name, one in zip(observations.names, points, strict=True))
     return csv_text(header, rows)
 
 
@@ -80,7 +86,12 @@ def suspicious_table(gpa: GPA) -> str:
 def tuning_table(tuning: Tuning) -> str:
     names = list(dict.fromkeys(name for trial in tuning.trials for name in trial.settings))
     rows = (
-        (trial.model, *(trial.settings.get(name) for name in names), trial.sensor_rms, trial.seconds, trial.failure)
+        (trial.model, *(trial.settings.get(name) for name in names), *_scores(trial), trial.seconds, trial.failure)
         for trial in tuning.trials
     )
-    return csv_text(("model", *names, "sensor_error", "seconds", "failure"), rows)
+    scores = ("score", "sensor_rms", "sensor_trimmed", "sensor_median")
+    return csv_text(("model", *names, *scores, "seconds", "failure"), rows)
+
+
+def _scores(trial: Trial) -> tuple[float, ...]:
+    return trial.score, trial.sensor_rms, trial.sensor_trimmed, trial.sensor_median

@@ -10,19 +10,17 @@ modes.html     the mean shape with a slider through each mode
 
 from __future__ import annotations
 
-import csv
 import io
 from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidSetting
 from ..io.atomic import is_temporary, write_folder
-from ..io.files import FORMATS
-from ..io.landmark_file import LabelledCloud, LandmarkFile
 from ..io.shape_file import is_shape_model, to_bytes
 from ..plotting.shapes import mode_shapes, score_scatter, scree
 from ..shape import ShapeModel
 from ..typing import IndexArray
+from .csv_tables import coordinate_table, csv_text
 from .metadata import Metadata
 from .shape_page import render_modes
 
@@ -46,25 +44,15 @@ def write_shapes(model: ShapeModel, folder: Path, metadata: Metadata) -> None:
     """Write the result folder, complete or not at all."""
     folder = folder.resolve()
     require_replaceable_shapes(folder)
-    labels = tuple(str(name) for name in model.observations_.landmarks)
-    names = tuple(str(name) for name in model.observations_.names)
-    clouds = tuple(LabelledCloud(name, own, labels) for name, own in zip(names, model.aligned_, strict=True))
     files = {
-        "aligned.csv": FORMATS[".csv"].render(LandmarkFile(clouds, labelled=True, unit=metadata.unit)),
-        "clouds.csv": _table(*_cloud_rows(model)),
-        "modes.csv": _table(*_mode_rows(model)),
+        "aligned.csv": coordinate_table(model.observations_, model.aligned_).encode(),
+        "clouds.csv": csv_text(*_cloud_rows(model)).encode(),
+        "modes.csv": csv_text(*_mode_rows(model)).encode(),
         MODEL: to_bytes(model),
         "modes.html": render_modes(model, metadata).encode(),
         **_pictures(model, metadata.faces),
     }
     write_folder(folder, files)
-
-
-def _table(header: list[str], rows: list[list[Any]]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([header, *rows])
-    return text.getvalue().encode()
 
 
 def _cloud_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:

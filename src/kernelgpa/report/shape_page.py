@@ -10,35 +10,56 @@ from ..typing import Array
 from .metadata import Metadata
 
 MOST_MODES = 5
+MARGIN = 0.05  # around all shapes, as a share of their largest extent
 STEPS = np.linspace(-3, 3, 13)  # standard deviations
 
 
 def render_modes(model: ShapeModel, metadata: Metadata) -> str:
     """The page as one HTML text that needs no network."""
     count = min(MOST_MODES, len(model.variances_))
+    shapes = [[_shape_at(model, k, step) for step in STEPS] for k in range(count)]
     figure = go.Figure()
-    figure.add_trace(_points(model.mean_, "mean shape", "lightgray"))
+    figure.add_trace(_points(model.mean_, "mean shape", "gray", "circle-open"))
     for k in range(count):
-        for step in STEPS:
-            scores = np.zeros((1, k + 1))
-            scores[0, k] = step * np.sqrt(model.variances_[k])
-            trace = _points(model.inverse_transform(scores)[0], f"mode {k + 1}, {step:+.1f} sd", "crimson")
+        for step, shape in zip(STEPS, shapes[k], strict=True):
+            trace = _points(shape, f"mode {k + 1}, {step:+.1f} sd", "crimson", "circle")
             trace.visible = k == 0 and step == 0
             figure.add_trace(trace)
+    axes = _axes(np.concatenate([model.mean_, *(shape for several in shapes for shape in several)]), metadata.unit)
     figure.update_layout(
         title=f"{metadata.title}: the shapes along one mode at a time",
         sliders=[_slider(model, k, count) for k in range(count)],
         margin={"b": 40 + 80 * count},
         height=620 + 80 * count,
-        scene={"aspectmode": "data"},
     )
     if model.mean_.shape[1] == 2:
-        figure.update_yaxes(scaleanchor="x")
+        figure.update_layout(xaxis=axes[0], yaxis={**axes[1], "scaleanchor": "x"})
+    else:
+        names = ("xaxis", "yaxis", "zaxis")
+        camera = {"eye": {"x": 1.6, "y": 1.6, "z": 1.2}}
+        figure.update_layout(scene={"aspectmode": "data", "camera": camera, **dict(zip(names, axes, strict=True))})
     return str(figure.to_html(include_plotlyjs=True, full_html=True))
 
 
-def _points(points: Array, name: str, colour: str) -> go.Scatter | go.Scatter3d:
-    marker = {"size": 4, "color": colour}
+def _shape_at(model: ShapeModel, k: int, step: float) -> Array:  # (m, d)
+    scores = np.zeros((1, k + 1))
+    scores[0, k] = step * np.sqrt(model.variances_[k])
+    return np.asarray(model.inverse_transform(scores)[0])
+
+
+def _axes(points: Array, unit: str | None) -> list[dict[str, object]]:
+    """One axis for each dimension with a fixed range, so that the mean shape stays where it is as a slider moves."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = MARGIN * float((high - low).max())
+    suffix = f" ({unit})" if unit else ""
+    return [
+        {"range": [float(a - margin), float(b + margin)], "title": {"text": f"{axis}{suffix}"}}
+        for axis, a, b in zip("xyz", low, high, strict=False)
+    ]
+
+
+def _points(points: Array, name: str, colour: str, symbol: str) -> go.Scatter | go.Scatter3d:
+    marker = {"size": 4, "color": colour, "symbol": symbol}
     if points.shape[1] == 3:
         return go.Scatter3d(x=points[:, 0], y=points[:, 1], z=points[:, 2], mode="markers", name=name, marker=marker)
     return go.Scatter(x=points[:, 0], y=points[:, 1], mode="markers", name=name, marker=marker)

@@ -44,7 +44,8 @@ class Vocabulary:
 
 # quoted texts come first, so that they are skipped as a whole
 _WORD = re.compile(
-    r"'[^']*'|\"[^\"]*\"|(?<![\w./=-])(?:clouds?|landmarks?|the map|sensor-frame error)(?![\w/=(-]|\.\w)", re.IGNORECASE
+    r"(?<!\w)'[^']*'|\"[^\"]*\"|(?<![\w./=-])(?:clouds?|landmarks?|the map|sensor-frame error)(?![\w/=(-]|\.\w)",
+    re.IGNORECASE,
 )
 
 VOCABULARIES = {

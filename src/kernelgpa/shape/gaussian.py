@@ -3,7 +3,7 @@
 n clouds, m landmarks, d dimension; D = m d coordinates, in the order x, y, z of landmark 1, x, y, z of landmark 2, ...
 The residuals y_t (D,) of cloud t after its pose, from the positions M of the mean shape, are modelled as
 
-    y_t + G g + e ~ N(mu, Sigma) + motion + noise,     g ~ N(0, tau I),   e ~ N(0, s2 I)             (theory, eq. 23)
+    y_t = x_t + G g + e,      x_t ~ N(mu, Sigma),   g ~ N(0, tau I),   e ~ N(0, s2 I)               (theory, eq. 23)
     Sigma = (1 - a) S + a C0,      C0 = v (k(M, M) + affine part) (x) I_d                            (theory, eq. 24)
 
 with S the covariance that was learned, C0 the spatial kernel of ``spaces``, a the shrinkage, v the mean square of all
@@ -17,8 +17,8 @@ the coordinates h that a cloud did not see, given those that it saw (o), have
     mean  mu_h - H_hh^-1 H_ho (y_o - mu_o),        covariance  H_hh^-1  (noise included)             (theory, eq. 26)
 
 because H is the inverse covariance of all coordinates.  Its inverse on the few unseen coordinates is all that one
-visibility pattern costs.  With many landmarks, K = F F' + s2 I with few columns F, and H_hh^-1 follows from the
-identity of Woodbury without any (D, D) matrix; the motions are then columns of F.
+visibility pattern costs.  With many landmarks, the covariance of all coordinates is F F' + s2 I with few columns F, of
+which the motions are some, and H_hh^-1 follows from the identity of Woodbury without any (D, D) matrix.
 """
 
 from __future__ import annotations

@@ -62,8 +62,11 @@ def pose_new(points: Any, landmarks: Sequence[Name], frozen: Frozen) -> NewCloud
 
 def _as_array(points: Any, landmarks: Sequence[Name], d: int) -> Array:  # (k, m, d)
     """New clouds on the landmarks of the model, whatever the kind of data."""
+    if isinstance(points, list) and points and isinstance(points[0], tuple):
+        points = Observations.from_clouds(points)
     if isinstance(points, Observations):
-        unknown = [one for one in points.landmarks if one not in set(landmarks)]
+        known = set(landmarks)
+        unknown = [one for one in points.landmarks if one not in known]
         if unknown:
             raise InvalidObservations(f"the model has no landmark {unknown[0]!r}; leave it out with subset()")
         position = {name: j for j, name in enumerate(landmarks)}

@@ -30,6 +30,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from ..._numerics.threads import parallel_map
+from ...observations.arrays import finite_rows
 from ...observations.cloud import Cloud
 from ...typing import Array, BoolArray, IndexArray
 from ...warps import ReducedCloud, Warp, smoothing_per_cloud
@@ -77,8 +78,10 @@ class BackwardWarps:
 
     def covariances(self, points: Array, t: int) -> Array:  # (k, d) -> (k, d, d)
         """The covariances of the predictions in cloud t at points of the map."""
-        uncertainty = self.warps[t].uncertainty
-        variance = np.zeros(len(points)) if uncertainty is None else uncertainty.variance(points)
+        uncertainty, known = self.warps[t].uncertainty, finite_rows(points)
+        variance = np.where(known, 0.0, np.nan)
+        if uncertainty is not None and known.any():
+            variance[known] = uncertainty.variance(points[known])
         return self.noise_variance * (variance + 1)[:, None, None] * np.eye(self.dimension)
 
 

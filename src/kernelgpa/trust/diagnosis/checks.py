@@ -71,15 +71,17 @@ def diagnose(
     If ``points`` of a ``cloud`` are given, a finding tells whether they lie too far from its landmarks to be warped.
     """
     evidence = Evidence(gpa)
-    impossible: dict[str, str] = {}
+    impossible: dict[str, CheckNotPossible] = {}
 
     def run(checks: Mapping[str, Check]) -> list[Finding]:
         findings = []
         for name, check in checks.items():
             try:
                 findings += check(evidence)
-            except (CheckNotPossible, KernelGPAError, np.linalg.LinAlgError) as error:
-                impossible[name] = str(error)
+            except CheckNotPossible as error:
+                impossible[name] = error
+            except (KernelGPAError, np.linalg.LinAlgError) as error:
+                impossible[name] = CheckNotPossible(str(error))
         return findings
 
     findings: list[Finding] = []
@@ -139,14 +141,12 @@ def _as_finding(message: str) -> Finding:
     return Finding("warning of the fit", WARNING_SEVERITY, message, "check these data")
 
 
-def _checks_not_run(impossible: Mapping[str, str]) -> list[Finding]:
+def _checks_not_run(impossible: Mapping[str, CheckNotPossible]) -> list[Finding]:
     """One finding for each reason, with the names of the checks."""
-    reasons: dict[str, list[str]] = {}
-    for name, reason in impossible.items():
-        reasons.setdefault(reason, []).append(name)
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, error in impossible.items():
+        reasons.setdefault((str(error), error.action), []).append(name)
     return [
-        Finding(
-            "checks that could not run", 0.0, f"{', '.join(names)}: {reason}", "give more landmarks, or drop clouds"
-        )
-        for reason, names in reasons.items()
+        Finding("checks that could not run", 0.0, f"{', '.join(names)}: {reason}", action)
+        for (reason, action), names in reasons.items()
     ]

@@ -46,7 +46,9 @@ def mirror_images(evidence: Evidence) -> list[Finding]:
     others = [name for name in gpa.mirrored_ if name not in explained]
     if others:
         rows = [t for t in gpa.registration_.problem.mirrored if observations.names[t] not in explained]
-        found = f"{named('cloud', others)} would fit the others only if reflected, and had to be left out of the map"
+        kept = len(gpa.registration_.problem.left_out) == 0
+        effect = "were kept in the map" if kept else "had to be left out of the map"
+        found = f"{named('cloud', others)} would fit the others only if reflected, and {effect}"
         action = "negate one coordinate of all their points, or drop these clouds"
         severity = max(0.1, evidence.gain(_rows(evidence, rows)))
         findings.append(Finding("mirror images", severity, found, action))
@@ -56,7 +58,8 @@ def mirror_images(evidence: Evidence) -> list[Finding]:
 def left_and_right(evidence: Evidence) -> list[Finding]:
     """Nothing more than :func:`mirror_images` finds, but whether that function could search for left and right."""
     if len(evidence.gpa.map_) > MOST_SYMMETRIC:
-        raise CheckNotPossible(f"pairs of left and right landmarks are searched among up to {MOST_SYMMETRIC} landmarks")
+        reason = f"pairs of left and right landmarks are searched among up to {MOST_SYMMETRIC} landmarks"
+        raise CheckNotPossible(reason, "register some of the landmarks to have this check")
     return []
 
 

@@ -109,7 +109,11 @@ class SuspiciousObservation:
 
 
 class CheckNotPossible(Exception):
-    """A check cannot run on these data; the message says why."""
+    """A check cannot run on these data: why, and what would make it possible."""
+
+    def __init__(self, reason: str, action: str = "give more landmarks, or drop clouds") -> None:
+        super().__init__(reason)
+        self.action = action
 
 
 def named(what: str, names: Sequence[Name]) -> str:

@@ -27,6 +27,7 @@ from .suspicious import INLIER_SHARE, weight_shares
 WRONG_MATCHES = "possible wrong matches"
 REPAIRED = 0.4  # an exchange repairs an observation if it leaves no more than this share of its distance
 CONSPICUOUS = 3.0  # medians of the residuals of a cloud, which its wrong matches may have displaced as a whole
+NEGLIGIBLE = 0.01  # share of the leave-one-out error, and of rejected observations, below which none are reported
 MOST_SUSPICIOUS = 0.5  # share of a cloud's observations up to which the others can predict them
 
 
@@ -153,8 +154,9 @@ def _robust_advice(gpa: FittedRegistration) -> str:
 
 
 def _unexplained(evidence: Evidence, wrong: BoolArray) -> list[Finding]:
-    count = int(wrong.sum())
-    if not count:
+    count, severity = int(wrong.sum()), evidence.gain(wrong)
+    rejected = int(np.sum(wrong & (evidence.shares <= INLIER_SHARE)))
+    if not count or max(severity, rejected / int(np.sum(np.isfinite(evidence.residuals)))) < NEGLIGIBLE:
         return []
     observations = evidence.gpa.observations_
     t, j = np.unravel_index(np.argmax(np.where(wrong, evidence.residuals, -1.0)), wrong.shape)
@@ -165,10 +167,9 @@ def _unexplained(evidence: Evidence, wrong: BoolArray) -> list[Finding]:
         f"{evidence.residuals[t, j]:.3g}"
     )
     if evidence.gpa.robust_:
-        rejected = int(np.sum(wrong & (evidence.shares <= INLIER_SHARE)))
         found += f"; the robust fit rejected {rejected} of them"
     action = "check the matches that suspicious_observations() lists" + _robust_advice(evidence.gpa)
-    return [Finding(WRONG_MATCHES, evidence.gain(wrong), found, action)]
+    return [Finding(WRONG_MATCHES, severity, found, action)]
 
 
 def single_inliers(evidence: Evidence) -> list[Finding]:

@@ -49,7 +49,13 @@ def placeholder_groups(evidence: Evidence) -> list[BoolArray]:  # (n, m) each
             mask = np.zeros(odd.shape, dtype=bool)
             mask[clouds[members], landmarks[members]] = True
             masks.append(mask)
-    return sorted(masks, key=lambda mask: -int(mask.sum()))
+    names = evidence.gpa.observations_.names
+
+    def order(mask: BoolArray) -> tuple[int, str]:
+        """Largest first, and equal ones by the names of their clouds: no decision depends on the frame."""
+        return -int(mask.sum()), min(str(names[t]) for t in np.flatnonzero(mask.any(axis=1)))
+
+    return sorted(masks, key=order)
 
 
 def _far_away(points: Array) -> BoolArray:  # (n, m, d) -> (n, m)

@@ -52,7 +52,8 @@ def shape_model(evidence: Evidence) -> list[Finding]:
     if learned is None:
         if len(evidence.gpa.observations_.clouds) < LEAST_CLOUDS:  # then no covariance can be learned
             return []
-        raise CheckNotPossible(f"a covariance is learned from up to {MOST_COORDINATES} coordinates of a cloud")
+        reason = f"a covariance is learned from up to {MOST_COORDINATES} coordinates of a cloud"
+        raise CheckNotPossible(reason, "register some of the landmarks to have this check")
     present = evidence.residuals
     error, learned_error = _mean(evidence, present, learned), _mean(evidence, learned, present)
     if (
