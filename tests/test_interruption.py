@@ -181,7 +181,7 @@ def test_the_table_of_public_names_is_complete():
     import kernelgpa
 
     named, modules = kernelgpa._HOME_OF_NAME, kernelgpa._HOME_OF_MODULE
-    assert {*named, *modules} == set(kernelgpa.__all__)
+    assert {*named, *modules, "__version__"} == set(kernelgpa.__all__)  # the version is a constant of the package
     for name, home in named.items():
         assert getattr(kernelgpa, name) is getattr(sys.modules[f"kernelgpa.{home}"], name)
     for name, home in modules.items():

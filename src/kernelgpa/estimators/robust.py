@@ -103,7 +103,7 @@ def consensus(
 
 def require_loss(loss: str) -> None:
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise InvalidSetting(f"robust is {loss!r}; expected 'auto', one of {', '.join(LOSSES)}, or None")
+        raise InvalidSetting(f"robust is {loss!r}; expected one of {', '.join(LOSSES)}, 'auto' or None")
 
 
 class Annealing:
