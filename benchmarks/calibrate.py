@@ -31,7 +31,7 @@ METHODS = {"rigid": RigidGPA(), "affine": AffineGPA(modes="program")}
 SEEDS = (0, 1, 2)
 MAX_WEIGHT = 0.1  # of the logarithm of a maximum, relative to that of a mean
 STEP = 0.02  # relative step of the finite differences; exchanged matches change in small jumps
-EXPRESSIONS = len(scenes.EXPRESSIONS)
+EXPRESSIONS = len(scenes.PAPER_EXPRESSIONS)
 
 
 def write(line):

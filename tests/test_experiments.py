@@ -15,11 +15,11 @@ from matplotlib.image import imread
 from kernelgpa import AffineGPA, FormatError, InvalidSetting, RigidGPA, metrics, selection, simulate
 from kernelgpa.experiments import ct, face, liver, page, reproduce, scales, scenes
 from kernelgpa.experiments.reproduction import Experiment
-from kernelgpa.experiments.scenes import EXPRESSIONS, available_deformation
+from kernelgpa.experiments.scenes import PAPER_EXPRESSIONS, available_deformation
 from kernelgpa.experiments.scoring import QUICK_TUNING, mean_distances, own_claims
 from kernelgpa.experiments.tables import (
     ALL_METHODS,
-    KERNELS,
+    KERNEL_METHODS,
     PAPER_METHODS,
     Claim,
     Outcome,
@@ -70,14 +70,14 @@ def test_liver_orders_the_methods_as_the_paper_does():
 def test_kernels_are_several_times_better_than_the_others_on_the_face():
     outcome = face.run(replace(face.QUICK, tuning=FEW_SETTINGS), seed=0)
     for table in outcome.tables[:2]:  # both sets
-        for name in EXPRESSIONS:
+        for name in PAPER_EXPRESSIONS:
             row = table.row(f"{name}: mean")
-            others = min(row[method] for method in PAPER_METHODS if method not in KERNELS)
+            others = min(row[method] for method in PAPER_METHODS if method not in KERNEL_METHODS)
             # the paper's "at most a third" holds for most expressions here
             assert others / row["kernel (program)"] > 1.8
             assert table.row(f"{name}: min")["rigid"] < row["rigid"] < table.row(f"{name}: max")["rigid"]
     units = outcome.tables[2]
-    for name in EXPRESSIONS:
+    for name in PAPER_EXPRESSIONS:
         row = units.row(name)
         # a thousand times the smoothing leaves hardly more than the affine part, as in the paper's column
         assert row["thin-plate, metres"] == pytest.approx(row["affine"], rel=0.02)
@@ -227,7 +227,7 @@ def test_the_paper_s_numbers_are_complete_and_ordered():
     numbers = paper_numbers()
     scenes_of = {
         "liver": list(liver.MEASUREMENTS),
-        "face-expressions": list(EXPRESSIONS),
+        "face-expressions": list(PAPER_EXPRESSIONS),
         "ct": [f"seen in {count}" for count in ct.PAPER_COUNTS],
     }
     assert set(numbers) == set(scenes_of)

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # as in cli/app.py, which is imported only after the handler is installed
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ from .registration import Solution, posed_observations
 SHRINK = 0.6
 FIRST_SHARE = 0.9  # of the observations that the first scale takes in
 LEAST_FACTOR = 1e-6  # a weight is never lowered further, so that every observation keeps a residual
-CONVERGED = 1e-2  # root mean square change of the weights that ends the iteration
+LEAST_WEIGHT_CHANGE = 1e-2  # root mean square change of the weights that ends the iteration
 MOST_SOLVES = 60
 EQUAL_SUPPORT = 1e-9  # relative: two views of a landmark with the same support count alike
 EXACT_COPIES = 1e-6  # of the map's size: residuals below this are those of exact copies
@@ -164,7 +164,7 @@ class Reweighting:
         if self._annealing is None:
             self._rounding = EXACT_COPIES * float(solution.gauge.scales[0])
             self._annealing = Annealing(self._loss, self._problem.restricted.dimension, self._rounding)
-        elif self._annealing.finished and self._change < CONVERGED:
+        elif self._annealing.finished and self._change < LEAST_WEIGHT_CHANGE:
             self._progress.close()
             return False
         if next(self._progress, None) is None:

@@ -37,7 +37,7 @@ QUICK = Plan(seen_in={3: 120, 4: 120, 5: 80, 6: 60}, settings=PAPER_SETTINGS, tu
 FEWER_WRONG = (0.0, 0.02, 0.05)  # shares of wrong matches, below that of the calibration
 # why a claim fails
 SMOOTH_BODIES = "these bodies differ smoothly, which 125 control points follow better than kernels of width 0.2"
-WRONG_MATCHES = "the more flexible a warp is, the closer it follows a wrong match"
+FOLLOWS_WRONG_MATCHES = "the more flexible a warp is, the closer it follows a wrong match"
 
 Categories = dict[int, tuple[dict[str, GPA], dict[str, Scores]]]
 
@@ -164,7 +164,7 @@ def fit_categories(
 def _claims(table: Table) -> list[Claim]:
     """State the paper's order of the methods in its own rows."""
     found = paper_claims(table, paper_numbers())
-    return [one if one.why else replace(one, why=WRONG_MATCHES) for one in found]
+    return [one if one.why else replace(one, why=FOLLOWS_WRONG_MATCHES) for one in found]
 
 
 def claims(table: Table) -> list[Claim]:
@@ -175,7 +175,7 @@ def claims(table: Table) -> list[Claim]:
             row = table.row(label)
             ordered = row[PROGRAM_KERNEL] <= row["thin-plate"] < row["affine"] < row["rigid"]
             text = f"paper: {label}: kernel <= thin-plate < affine < rigid"
-            reason = WRONG_MATCHES if "wrong" in label else SMOOTH_BODIES
+            reason = FOLLOWS_WRONG_MATCHES if "wrong" in label else SMOOTH_BODIES
             found.append(Claim(text, ordered, scoring.method_values(row), reason))
     return found
 

@@ -25,7 +25,7 @@ from .scoring import Scores, Settings, TuningPlan
 from .tables import (
     ALL_METHODS,
     IN_PAPER,
-    KERNELS,
+    KERNEL_METHODS,
     PAPER_METHODS,
     PROGRAM_KERNEL,
     Claim,
@@ -91,7 +91,7 @@ def run(plan: Plan, seed: int) -> Outcome:
         },
         [scoring.describe_tuned(models["tuned"], name) for name, models in tuned.items()],
         [
-            Parameter("expressions", "5", str(len(scenes.EXPRESSIONS))),
+            Parameter("expressions", "5", str(len(scenes.PAPER_EXPRESSIONS))),
             Parameter("vertices", "5118", str(plan.vertices)),
             Parameter("landmarks", "326", str(calibrated.scene.points.shape[1])),
             Parameter("kernel: bandwidth; smoothing", "0.25; 0.2", plan.settings.kernel),
@@ -190,9 +190,9 @@ def _chin(
 
 def _claims(table: Table) -> list[Claim]:
     claims = [one if one.why else replace(one, why=UNIT) for one in paper_claims(table, paper_numbers())]
-    for name in scenes.EXPRESSIONS:
+    for name in scenes.PAPER_EXPRESSIONS:
         row = table.row(f"{name}: mean")
-        others = min(row[method] for method in PAPER_METHODS if method not in KERNELS)
+        others = min(row[method] for method in PAPER_METHODS if method not in KERNEL_METHODS)
         text = f"paper: {name}: kernel at most a third of the others"
         holds = row[PROGRAM_KERNEL] <= others / 3
         claims.append(Claim(text, holds, scoring.method_values(row), REASONS.get(name, "")))

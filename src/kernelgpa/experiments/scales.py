@@ -28,7 +28,16 @@ from ..trust import selection
 from ..trust.metrics import map_error
 from ..typing import Array
 from .figures import CaptionedFigure
-from .scoring import FULL_TUNING, QUICK_TUNING, TuningPlan, describe_tuned, fit_tuned, own_claims, without_warnings
+from .scoring import (
+    FULL_TUNING,
+    QUICK_TUNING,
+    Settings,
+    TuningPlan,
+    describe_tuned,
+    fit_tuned,
+    own_claims,
+    without_warnings,
+)
 from .tables import PAPER_KERNEL, PROGRAM_KERNEL, Claim, Outcome, Parameter, Table, formatted
 
 
@@ -49,7 +58,6 @@ ERRORS = ("cross-validation error", "sensor error, median", "map error")
 COMPARED_SCALES = ("refined", "pairwise")
 CONTROL_POINTS = (3, 5, 7)  # per axis
 KERNEL_SETTINGS: dict[str, Any] = {"bandwidth": 0.25, "smoothing": 0.1, "robust": None}
-THIN_PLATE_SMOOTHING = 0.01
 MIN_VIEWS = 3  # of a landmark, which are never removed
 MANY_REMOVED = 0.3  # of the observations, from which on the refined scales should be better
 REASON = "the pairwise method here accounts for visibility, as the published program does not; the two then differ by"
@@ -57,7 +65,7 @@ REASON = "the pairwise method here accounts for visibility, as the published pro
 
 def models(scale_method: str) -> dict[str, DeformableGPA]:
     thin_plate = {
-        f"thin-plate {count}": TPSGPA(count, THIN_PLATE_SMOOTHING, modes="program", scale_method=scale_method)
+        f"thin-plate {count}": TPSGPA(count, Settings.thin_plate_smoothing, modes="program", scale_method=scale_method)
         for count in CONTROL_POINTS
     }
     return {

@@ -23,7 +23,7 @@ import numpy as np
 from .. import simulate
 from ..typing import Array
 
-EXPRESSIONS = ("smile", "lip left", "lip right", "cheeks blown", "mouth open")
+PAPER_EXPRESSIONS = ("smile", "lip left", "lip right", "cheeks blown", "mouth open")
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class LiverScene:
 class FaceScene:
     """How heads differ; one value per expression."""
 
-    strength: tuple[float, ...] = (1.0,) * len(EXPRESSIONS)
-    bend: tuple[float, ...] = (0.0,) * len(EXPRESSIONS)  # mm
-    stretch: tuple[float, ...] = (0.0,) * len(EXPRESSIONS)
+    strength: tuple[float, ...] = (1.0,) * len(PAPER_EXPRESSIONS)
+    bend: tuple[float, ...] = (0.0,) * len(PAPER_EXPRESSIONS)  # mm
+    stretch: tuple[float, ...] = (0.0,) * len(PAPER_EXPRESSIONS)
     noise: float = 0.0  # mm
 
 
@@ -121,7 +121,7 @@ def noisy_vertices(scene: simulate.Simulation, noise: float, seed: int) -> Array
 
 def face(scene: FaceScene, vertices: int, seed: int) -> simulate.Faces:
     return simulate.face(
-        EXPRESSIONS,
+        PAPER_EXPRESSIONS,
         noise=scene.noise,
         seed=seed,
         vertices=vertices,

@@ -24,7 +24,7 @@ from ..trust import metrics, selection
 from ..typing import Array, BoolArray
 from .tables import (
     ALL_METHODS,
-    KERNELS,
+    KERNEL_METHODS,
     OWN_METHODS,
     PAPER_KERNEL,
     PAPER_METHODS,
@@ -264,7 +264,7 @@ def own_claims(table: Table) -> list[Claim]:
 
 def _kernels(columns: Sequence[str]) -> list[str]:
     """Return the columns of the paper's kernel: that of the authors' program, and that with R_g."""
-    return [column for column in columns if column.startswith(KERNELS) and not column.endswith("pairwise")]
+    return [column for column in columns if column.startswith(KERNEL_METHODS) and not column.endswith("pairwise")]
 
 
 def _own_claim(table: Table, label: str, method: str, rival: str, text: str, holds: bool) -> Claim:

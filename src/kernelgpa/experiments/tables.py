@@ -19,8 +19,8 @@ from .figures import CaptionedFigure
 
 PROGRAM_KERNEL = "kernel (program)"  # R_g = I, as in the authors' program
 PAPER_KERNEL = "kernel (paper)"  # with R_g, as in the paper's formulation
-KERNELS = (PROGRAM_KERNEL, PAPER_KERNEL)
-PAPER_METHODS = ("rigid", "affine", "thin-plate", *KERNELS)
+KERNEL_METHODS = (PROGRAM_KERNEL, PAPER_KERNEL)
+PAPER_METHODS = ("rigid", "affine", "thin-plate", *KERNEL_METHODS)
 OWN_METHODS = ("default", "tuned")
 ALL_METHODS = (*PAPER_METHODS, *OWN_METHODS)  # the columns of most tables
 

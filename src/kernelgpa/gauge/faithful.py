@@ -40,7 +40,7 @@ FIRST_GAMMA = 5.0  # the first gamma of the search, in units of (total weight) /
 MAX_GAMMA = 1e12  # a larger gamma changes nothing
 MAX_TRIALS = 40
 MAX_LOG_STEP = np.log(1e3)  # of one step of the search, in log gamma
-LEAST_RATIO = 1e-300  # keeps logarithms finite
+LEAST_USED = 1e-300  # keeps logarithms finite
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,8 @@ def _next_gamma(trials: list[_Trial], low: float, high: float) -> float:
     p = 2.0
     if len(trials) > 1:
         previous = trials[-2]
-        p = float(np.log(max(used, LEAST_RATIO) / max(previous.used, LEAST_RATIO)) / np.log(gamma / previous.gamma))
-    log_step = np.log(np.sqrt(SUFFICIENT) / max(used, LEAST_RATIO)) / np.clip(p, 0.3, 2.0)
+        p = float(np.log(max(used, LEAST_USED) / max(previous.used, LEAST_USED)) / np.log(gamma / previous.gamma))
+    log_step = np.log(np.sqrt(SUFFICIENT) / max(used, LEAST_USED)) / np.clip(p, 0.3, 2.0)
     proposal = gamma * float(np.exp(np.clip(log_step, -MAX_LOG_STEP, MAX_LOG_STEP)))
     if low < proposal < high:
         return proposal

@@ -21,7 +21,7 @@ from ..observations.stacked import StackedClouds
 from ..typing import Array
 from .rotations import RotationOptimum, Termination
 
-SYMMETRIC = 1e-6  # third moment along an axis, with coordinates at most 1, below which the landmarks count as symmetric
+SYMMETRIC_MOMENT = 1e-6  # largest third moment along an axis, with coordinates at most 1, of symmetric landmarks
 CANCELLED = 1e-5  # a cost below this fraction of the terms it is the difference of has lost too many digits
 
 
@@ -109,6 +109,6 @@ def _sign(coordinates: Array) -> float:  # (m,) along one axis
     if largest == 0:
         return 1.0
     third = np.mean((coordinates / largest) ** 3)
-    if abs(third) > SYMMETRIC:
+    if abs(third) > SYMMETRIC_MOMENT:
         return float(np.sign(third))
     return float(np.sign(coordinates[np.argmax(np.abs(coordinates) > CLEAR_DISTANCE * largest)]))

@@ -63,6 +63,12 @@ def nearest_rotation(matrices: Array) -> Array:  # (..., d, d) -> (..., d, d)
     return _nearest_by_svd(matrices)
 
 
+def nearest_reflection(matrices: Array) -> Array:  # (..., d, d) -> (..., d, d)
+    """The reflections R (R' R = I, det R = -1) that maximise tr(R' C) for each matrix C."""
+    mirror = np.append(np.ones(matrices.shape[-1] - 1), -1.0)[:, None]
+    return np.asarray(mirror * nearest_rotation(mirror * matrices))
+
+
 def motion_onto(points: Array, targets: Array) -> tuple[Array, Array]:  # (k, d), (k, d) -> (d, d), (d,)
     """R and t of the rigid motion  R p + t  that brings the points nearest to the targets."""
     centre, target_centre = points.mean(axis=0), targets.mean(axis=0)

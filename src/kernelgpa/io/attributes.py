@@ -14,10 +14,9 @@ from pathlib import Path
 from ..errors import FormatError
 from .csv_table import NOT_SEEN, read_table
 from .landmark_file import require_unique
-from .text import decode_utf8, short_repr
+from .text import MOST_NAMED, decode_utf8, short_repr
 
 NAME_COLUMNS = ("cloud", "specimen", "name", "id", "file", "frame", "")
-MOST_NAMED = 3
 
 Attributes = dict[str, tuple[str, ...]]  # column -> one text per cloud, empty if unknown
 

@@ -24,7 +24,7 @@ from ..typing import Array
 
 BLOCK = 512
 FIRST_PROCESSOR = 84
-BYTE_ORDERS = ("<", "VAX", ">")  # Intel, DEC, MIPS
+PROCESSOR_ORDERS = ("<", "VAX", ">")  # Intel, DEC, MIPS
 MOST_DIMENSIONS = 7
 
 Value = list[str] | list[float]
@@ -35,7 +35,7 @@ Parameters = dict[tuple[str, str], Value]  # (group, name) -> texts or numbers
 class ByteOrder:
     """How numbers of more than one byte are stored."""
 
-    name: str  # one of BYTE_ORDERS
+    name: str  # one of PROCESSOR_ORDERS
 
     def floats(self, data: bytes) -> Array:
         """Return the single-precision numbers of some bytes; bytes that are no number become NaN or infinite."""
@@ -59,10 +59,10 @@ def read_parameters(data: bytes, source: str) -> tuple[ByteOrder, Parameters]:
     if data[0] == 0 or at + 4 > len(data):
         raise FormatError(source, None, f"the parameters are said to begin in block {data[0]}", "the file is corrupt")
     processor = data[at + 3] - FIRST_PROCESSOR
-    if not 0 <= processor < len(BYTE_ORDERS):
+    if not 0 <= processor < len(PROCESSOR_ORDERS):
         found = f"the processor type is {data[at + 3]}"
         raise FormatError(source, None, found, "expected 84 (Intel), 85 (DEC) or 86 (MIPS)")
-    order = ByteOrder(BYTE_ORDERS[processor])
+    order = ByteOrder(PROCESSOR_ORDERS[processor])
     groups: dict[int, str] = {}
     found_values: list[tuple[int, str, Value]] = []
     at += 4

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import FormatError
-from ..observations.tables import coordinate_column
+from ..observations.tables import AXES, coordinate_column
 from .capabilities import Capabilities
 from .csv_table import Row, csv_line, parse_point, parse_weight, point_fields, read_table
-from .landmark_file import AXES, LabelledCloud, LandmarkFile, ReadOptions, numbered_names, require_unique
+from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, numbered_names, require_unique
 from .text import format_number, short_repr
 
 HOLDS = Capabilities("CSV", weights=True)

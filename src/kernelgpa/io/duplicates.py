@@ -9,11 +9,11 @@ import numpy as np
 
 from ..typing import Array, Name
 from .landmark_file import missing_text
+from .text import MOST_NAMED
 
 LEAST_EQUAL = 0.5  # share of the landmarks that two clouds both see
 FAR = 3.0  # times the largest distance of the other landmarks from their median
 MOST_PER_POSITION = 50  # clouds with one position of a landmark: more are a fixed point, and no duplicates
-MOST_NAMED = 3
 
 
 def duplicate_notes(points: Array, names: Sequence[str]) -> list[str]:  # (n, m, d)

@@ -19,7 +19,6 @@ from .text import short_repr
 
 Missing = float | Sequence[float] | None  # a code of missing points: one number for all axes, or one per axis
 
-AXES = "xyz"
 RAS_TO_LPS = np.array([-1.0, -1.0, 1.0])  # its own inverse
 RAS_CONVERTED = "RAS converted to LPS"  # the note
 SLICER_FRAMES = {"0": "RAS", "RAS": "RAS", "1": "LPS", "LPS": "LPS"}  # as Slicer writes them

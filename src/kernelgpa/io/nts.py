@@ -17,10 +17,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..observations.tables import AXES
 from ..typing import Array
 from .capabilities import Capabilities
 from .landmark_file import (
-    AXES,
     LabelledCloud,
     LandmarkFile,
     ReadOptions,

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FormatError
+from ..observations.tables import AXES
 from ..typing import Array, IndexArray
-from .landmark_file import AXES, LandmarkFile, ReadOptions, as_doubles
+from .landmark_file import LandmarkFile, ReadOptions, as_doubles
 from .meshes import mesh_capabilities, mesh_file, single_mesh, to_stated_frame, triangulate
 from .text import Lines, short_repr
 

@@ -12,6 +12,7 @@ from ..errors import FormatError
 # float() also accepts 1_000, nan, infinity and the digits of other scripts
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 MOST_DIGITS_OF_COUNT = 12
+MOST_NAMED = 3  # clouds or landmarks that a note lists by name
 
 
 def is_blank(line: str) -> bool:

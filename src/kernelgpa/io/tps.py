@@ -23,7 +23,7 @@ from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, mark_unseen
 from .text import Lines, format_numbers, is_one_line, short_repr
 
 HOLDS = Capabilities("TPS", labels=False)
-DIMENSIONS = {"LM": 2, "LM3": 3}
+LANDMARK_KEYS = {"LM": 2, "LM3": 3}
 CURVES = {"CURVES": "curve", "OUTLINES": "outline"}
 FACTS = ("IMAGE", "ID", "SCALE", "COMMENT", "VARIABLES")
 
@@ -64,16 +64,16 @@ def _key(lines: Lines, expected: str) -> tuple[str, str]:
 
 def _block(lines: Lines) -> _Block:
     key, value = _key(lines, "LM= or LM3=")
-    if key not in DIMENSIONS:
+    if key not in LANDMARK_KEYS:
         raise lines.error(f"found {short_repr(key)}", "expected LM= or LM3=")
-    line, dimension = lines.line_number, DIMENSIONS[key]
+    line, dimension = lines.line_number, LANDMARK_KEYS[key]
     block = _Block(line, _points(lines, lines.parse_count(value, "landmarks"), dimension))
-    while lines.has_content() and lines.peek().partition("=")[0].strip().upper() not in DIMENSIONS:
+    while lines.has_content() and lines.peek().partition("=")[0].strip().upper() not in LANDMARK_KEYS:
         key, value = _key(lines, "a line KEY=value")
         if key in CURVES:
             _add_curves(block, lines, CURVES[key], lines.parse_count(value, "curves"))
         elif key not in FACTS:
-            expected = f"expected one of {', '.join((*DIMENSIONS, *CURVES, *FACTS))}"
+            expected = f"expected one of {', '.join((*LANDMARK_KEYS, *CURVES, *FACTS))}"
             raise lines.error(f"found {short_repr(key)}", f"{expected}; write other facts as COMMENT=")
         elif key in block.facts and key != "COMMENT":
             raise lines.error(f"{key} occurs twice in the block of line {block.line}", "expected it once")
@@ -173,6 +173,6 @@ def render(file: LandmarkFile) -> str:
 
 def _rendered(one: LabelledCloud) -> str:
     count, dimension = one.points.shape
-    key = {d: key for key, d in DIMENSIONS.items()}[dimension]
+    key = {d: key for key, d in LANDMARK_KEYS.items()}[dimension]
     rows = [format_numbers(point, unseen="NA") for point in one.points]
     return "\n".join([f"{key}={count}", *rows, f"ID={one.name}"]) + "\n"

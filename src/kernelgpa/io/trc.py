@@ -17,14 +17,15 @@ import math
 
 import numpy as np
 
+from ..observations.tables import AXES
 from .capabilities import Capabilities
 from .frames import frames_of, is_one_label, unmeasured
-from .landmark_file import AXES, LabelledCloud, LandmarkFile, ReadOptions, require_unique
+from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, require_unique
 from .text import Lines, format_number, short_repr
 
 HOLDS = Capabilities("TRC", names=False, planar=False, unit=True, times=True)
 FIRST_LINE = "PathFileType"
-FACTS = (
+HEADER_FIELDS = (
     *("DataRate", "CameraRate", "NumFrames", "NumMarkers"),
     *("Units", "OrigDataRate", "OrigDataStartFrame", "OrigNumFrames"),
 )
@@ -64,7 +65,7 @@ def _facts(lines: Lines) -> dict[str, str]:
     names = lines.next("the line DataRate CameraRate ...").split()
     values = lines.next("the values of DataRate CameraRate ...").split()
     if "DataRate" not in names:
-        raise lines.error("there is no DataRate in line 2", f"expected {' '.join(FACTS)}")
+        raise lines.error("there is no DataRate in line 2", f"expected {' '.join(HEADER_FIELDS)}")
     return {name.lower(): value for name, value in zip(names, values, strict=False)}
 
 
@@ -128,7 +129,7 @@ def render(file: LandmarkFile) -> str:
     values = [rate, rate, str(len(points)), str(len(labels)), file.unit or "", rate, str(numbers[0]), str(len(points))]
     head = [
         [FIRST_LINE, "4", "(X/Y/Z)", "markers.trc"],
-        [*FACTS] if file.unit else [one for one in FACTS if one != "Units"],
+        [*HEADER_FIELDS] if file.unit else [one for one in HEADER_FIELDS if one != "Units"],
         values if file.unit else [one for one in values if one],
         ["Frame#", "Time", *(field for label in labels for field in (label, "", ""))],
         ["", "", *(f"{axis.upper()}{j + 1}" for j in range(len(labels)) for axis in AXES)],

@@ -21,7 +21,7 @@ from .identifiers import listed, refuse_repeats
 AXES = ("x", "y", "z")
 CLOUD_COLUMNS = ("cloud", "name", "id", "specimen", "frame")
 LANDMARK_COLUMNS = ("landmark", "marker", "point")
-DIMENSIONS = {  # names of the dimensions of a DataArray
+DIMENSION_NAMES = {  # names of the dimensions of a DataArray
     0: (*CLOUD_COLUMNS, "time", "scan"),
     1: (*LANDMARK_COLUMNS, "channel", "label"),
     2: ("axis", "axes", "coordinate", "coord", "dimension", "xyz"),
@@ -145,7 +145,7 @@ def _labelled_array(array: Any) -> Parts:
 
 def _dimension_order(names: Sequence[str]) -> list[int]:
     """The positions of clouds, landmarks and axes; the order given if the names do not tell all three."""
-    found = {kind: [i for i, name in enumerate(names) if name in known] for kind, known in DIMENSIONS.items()}
+    found = {kind: [i for i, name in enumerate(names) if name in known] for kind, known in DIMENSION_NAMES.items()}
     if all(len(own) == 1 for own in found.values()):
         return [found[kind][0] for kind in range(3)]
     return [0, 1, 2]

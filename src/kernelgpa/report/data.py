@@ -27,9 +27,9 @@ from .tables import Column
 from .tuning import Pairs, TuningData, shown_settings, tuning_data, without_folders
 from .vocabulary import Vocabulary, vocabulary
 
-MARGIN = 0.25  # of the map's extent: warped points farther outside do not enlarge the axes
+AXES_MARGIN = 0.25  # of the map's extent: warped points farther outside do not enlarge the axes
 MOST_LISTED_UNSEEN = 40  # pairs of a cloud and a landmark: the page lists these in a sentence
-MOST_LINKED, NEIGHBOURS = 200, 2  # landmarks of which each is joined to its neighbours
+MOST_LINKED, LINKED_NEIGHBOURS = 200, 2  # landmarks of which each is joined to its neighbours
 PADDING = 0.04  # of the extent, on each side of the axes
 DESCRIPTIONS = {
     "RigidGPA": "rigid motions",
@@ -232,7 +232,7 @@ def _links(metadata: Metadata, positions: Array) -> LinkData | None:
     if metadata.faces is not None or metadata.surface is not None or not 3 <= known.sum() <= MOST_LINKED:
         return None
     indices = np.flatnonzero(known)
-    _, nearest = KDTree(positions[known]).query(positions[known], k=1 + NEIGHBOURS)
+    _, nearest = KDTree(positions[known]).query(positions[known], k=1 + LINKED_NEIGHBOURS)
     found = {tuple(sorted((int(indices[i]), int(indices[j])))) for i, row in enumerate(nearest) for j in row if i != j}
     return LinkData([(a, b) for a, b in sorted(found)], guessed=True)
 
@@ -262,7 +262,7 @@ def _axis_ranges(positions: Array, warped: Array) -> list[tuple[float, float]]:
     """The map, and the warped points that are not too far outside it."""
     known = positions[finite_rows(positions)]
     low, high = known.min(axis=0), known.max(axis=0)
-    margin = MARGIN * (high - low).max()
+    margin = AXES_MARGIN * (high - low).max()
     low = np.minimum(low, np.maximum(warped.min(axis=0), low - margin))
     high = np.maximum(high, np.minimum(warped.max(axis=0), high + margin))
     padding = PADDING * (high - low).max()

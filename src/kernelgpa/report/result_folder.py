@@ -49,11 +49,11 @@ from .csv_tables import (
 )
 from .metadata import Metadata
 from .page import render
-from .shape_folder import read_shape_model, write_shapes
+from .shape_folder import MODEL, read_shape_model, write_shapes
 from .summary import Assessment, Summary, settings_for_file, summarise
 from .tables import Column
 
-MODEL, PICTURE = "model.npz", "clouds.png"
+PICTURE = "clouds.png"
 RESULT_FILES = {
     *("map.csv", "map.ply", "poses.tum", "poses.kitti", MODEL),
     *("settings.toml", "summary.json", "report.html", PICTURE),

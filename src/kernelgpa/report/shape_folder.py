@@ -24,7 +24,7 @@ from .csv_tables import coordinate_table, csv_text
 from .metadata import Metadata
 from .shape_page import render_modes
 
-MODEL = "model.npz"
+MODEL = "model.npz"  # in every result folder
 PICTURES = ("scree.png", "scores.png", "modes.png")
 SHAPE_FILES = {"aligned.csv", "clouds.csv", "modes.csv", MODEL, "modes.html", *PICTURES}
 

@@ -10,18 +10,18 @@ from ..typing import Array
 from .metadata import Metadata
 
 MOST_MODES = 5
-MARGIN = 0.05  # around all shapes, as a share of their largest extent
-STEPS = np.linspace(-3, 3, 13)  # standard deviations
+SHAPES_MARGIN = 0.05  # around all shapes, as a share of their largest extent
+SLIDER_STEPS = np.linspace(-3, 3, 13)  # standard deviations
 
 
 def render_modes(model: ShapeModel, metadata: Metadata) -> str:
     """The page as one HTML text that needs no network."""
     count = min(MOST_MODES, len(model.variances_))
-    shapes = [[_shape_at(model, k, step) for step in STEPS] for k in range(count)]
+    shapes = [[_shape_at(model, k, step) for step in SLIDER_STEPS] for k in range(count)]
     figure = go.Figure()
     figure.add_trace(_points(model.mean_, "mean shape", "gray", "circle-open"))
     for k in range(count):
-        for step, shape in zip(STEPS, shapes[k], strict=True):
+        for step, shape in zip(SLIDER_STEPS, shapes[k], strict=True):
             trace = _points(shape, f"mode {k + 1}, {step:+.1f} sd", "crimson", "circle")
             trace.visible = k == 0 and step == 0
             figure.add_trace(trace)
@@ -50,7 +50,7 @@ def _shape_at(model: ShapeModel, k: int, step: float) -> Array:  # (m, d)
 def _axes(points: Array, unit: str | None) -> list[dict[str, object]]:
     """One axis for each dimension with a fixed range, so that the mean shape stays where it is as a slider moves."""
     low, high = points.min(axis=0), points.max(axis=0)
-    margin = MARGIN * float((high - low).max())
+    margin = SHAPES_MARGIN * float((high - low).max())
     suffix = f" ({unit})" if unit else ""
     return [
         {"range": [float(a - margin), float(b + margin)], "title": {"text": f"{axis}{suffix}"}}
@@ -66,16 +66,16 @@ def _points(points: Array, name: str, colour: str, symbol: str) -> go.Scatter | 
 
 
 def _slider(model: ShapeModel, k: int, count: int) -> dict[str, object]:
-    total = 1 + count * len(STEPS)
+    total = 1 + count * len(SLIDER_STEPS)
     steps = []
-    for i, step in enumerate(STEPS):
+    for i, step in enumerate(SLIDER_STEPS):
         visible = [True] + [False] * (total - 1)
-        visible[1 + k * len(STEPS) + i] = True
+        visible[1 + k * len(SLIDER_STEPS) + i] = True
         steps.append({"method": "restyle", "args": [{"visible": visible}], "label": f"{step:+.1f}"})
     share = 100 * model.explained_variance_ratio_[k]
     prefix = f"mode {k + 1} ({share:.0f} % of the variance), standard deviations: "
     return {
-        "active": len(STEPS) // 2,
+        "active": len(SLIDER_STEPS) // 2,
         "steps": steps,
         "currentvalue": {"prefix": prefix},
         "y": -0.02 - 0.16 * k,

@@ -28,26 +28,26 @@ import numpy as np
 from scipy.stats import chi2
 
 from ..errors import NumericalFailure
+from ..estimators.prediction.backward import CALIBRATED_PROBABILITY
 from ..typing import Array, BoolArray, IndexArray
 from .alignment import Alignment
 from .learning import Learned, Settings, TrainingClouds, learn
 from .spaces import Space
 
-FOLDS = 10  # of clouds
+MOST_FOLDS = 10  # of clouds
 LEAST_FOLDS = 4  # blocks of consecutive clouds
 LONG_RUN = 5  # clouds; the median length of the runs in which landmarks are missing, for folds that are blocks
 MARGIN_SHARE = 8  # the clouds beside a block that are left out are at most one in so many on each side
-PARTS = 5  # of the landmarks of a cloud
+LANDMARK_PARTS = 5  # of the landmarks of a cloud
 ROUNDS = 5  # of eq. 27 while settings are compared
-CLIPPED = 10.0  # errors count as at most so many medians
-PROBABILITY = 0.9
+CLIPPED_ERROR = 10.0  # errors count as at most so many medians
 MANY = 40  # clouds, from which not all folds are needed to compare settings
 COMPARED = 5  # folds in which settings are compared, if there are enough clouds in each
 MOST_PER_FOLD = 12  # clouds that are predicted while settings are compared
 LOWEST = Settings(0.1, 1e-5, 3e-3)  # less shrinkage is better on average and far worse at its worst
 HIGHEST = Settings(3.0, 1.0, 1.0)
 KERNEL_GRID = [Settings(b, s, 1.0) for b in (0.15, 0.3, 0.6, 1.5) for s in (1e-3, 1e-2, 1e-1, 0.5)]
-STEPS = (Settings(2.0, 4.0, 4.0), Settings(1.5, 2.0, 2.0))  # factors, coarse and fine
+SEARCH_FACTORS = (Settings(2.0, 4.0, 4.0), Settings(1.5, 2.0, 2.0))  # factors, coarse and fine
 WORTH = 0.995  # of the error, below which a step is taken
 MOST_EVALUATIONS = 80
 
@@ -71,14 +71,14 @@ class Folds:
         run, margin = median_run(alignment.seen), 0
         if run > LONG_RUN:
             margin = int(min(run, n // MARGIN_SHARE))
-            count = int(np.clip(n // run, min(n, LEAST_FOLDS), FOLDS))
+            count = int(np.clip(n // run, min(n, LEAST_FOLDS), MOST_FOLDS))
             of_cloud = np.arange(n) * count // n
         else:
-            of_cloud = (np.random.default_rng(1).permutation(n) % min(n, FOLDS))[rank]
+            of_cloud = (np.random.default_rng(1).permutation(n) % min(n, MOST_FOLDS))[rank]
         parts = []
         for t in range(n):
             own = np.argsort(np.argsort(order[alignment.seen[t]]))
-            parts.append((np.random.default_rng(rank[t]).permutation(len(own)) % PARTS)[own])
+            parts.append((np.random.default_rng(rank[t]).permutation(len(own)) % LANDMARK_PARTS)[own])
         return cls(of_cloud, tuple(parts), margin)
 
     def training(self, k: int) -> BoolArray:  # (n,)
@@ -117,12 +117,14 @@ class LeftOut(NamedTuple):
 
     def calibration(self, d: int) -> float:
         """c of eq. 28."""
-        return float(np.quantile(np.concatenate(self.squares), PROBABILITY) / chi2(d).ppf(PROBABILITY))
+        return float(
+            np.quantile(np.concatenate(self.squares), CALIBRATED_PROBABILITY) / chi2(d).ppf(CALIBRATED_PROBABILITY)
+        )
 
 
 def clipped(lengths: Array) -> Array:
     """Lengths, each at most so many medians."""
-    return np.minimum(lengths, CLIPPED * np.median(lengths))
+    return np.minimum(lengths, CLIPPED_ERROR * np.median(lengths))
 
 
 class CrossFit:
@@ -171,7 +173,7 @@ class CrossFit:
         d, entries = self.alignment.dimension, self.alignment.entries[t]
         centred = np.where(entries, self.alignment.residuals[t] - model.mean, 0.0)
         landmarks, lengths, squares = np.flatnonzero(self.alignment.seen[t]), [], []
-        for part in range(PARTS):
+        for part in range(LANDMARK_PARTS):
             left = landmarks[self.folds.parts[t] == part]
             out = np.zeros_like(entries).reshape(-1, d)
             out[left] = True
@@ -214,7 +216,7 @@ def choose(fit: CrossFit, fixed: dict[str, float], step: Callable[[], None]) -> 
         kernel._replace(noise=kernel.noise / 2, shrinkage=0.5),
     ]
     best = min([kernel, *learned], key=error)
-    for factors in STEPS:
+    for factors in SEARCH_FACTORS:
         best = _descend(best, factors, error, lambda: len(known) < MOST_EVALUATIONS)
     best = best._replace(**fixed)
     return Choice(best, error(best))

@@ -27,7 +27,7 @@ from .operator import LIMITS, Apply, DiagonalPlusLowRank, Eigenpairs, EigenProbl
 
 FEATURE_ROWS = 2000  # landmarks at a time in products of features
 GRAM_TILE = 400  # features at a time in products of features with each other, which several threads compute
-PARALLEL_ENTRIES = 1_000_000  # numbers in all features from which several threads are used
+PARALLEL_FEATURES = 1_000_000  # numbers in all features from which several threads are used
 LEAST_EXPLAINED = 0.3  # share of a direction's weight that the features explain, below which an approximation omits it
 OVERSAMPLING = 20  # random directions beyond those that may be kept
 POWER_ITERATIONS = 2  # of the random directions
@@ -99,7 +99,7 @@ class Features:
     @property
     def _jobs(self) -> int | None:
         """One thread for few numbers, which take less time than starting threads."""
-        return None if self.landmarks * self.count >= PARALLEL_ENTRIES else 1
+        return None if self.landmarks * self.count >= PARALLEL_FEATURES else 1
 
     @cached_property
     def weighted_gram(self) -> Array:  # (q, q)

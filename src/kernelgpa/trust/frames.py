@@ -13,12 +13,11 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from ..errors import InvalidSetting
+from ..observations.tables import AXES
 from ..typing import Array
 
 if TYPE_CHECKING:  # estimators call this module
     from ..estimators.base import GPA
-
-AXES = ("x", "y", "z")
 
 
 def map_frame(gpa: GPA) -> Any:

@@ -27,13 +27,14 @@ import numpy as np
 
 from ..errors import InvalidSetting, warn
 from ..estimators.base import GPA
+from ..gauge.rotations import nearest_rotation
 from ..observations.arrays import finite_rows
 from ..typing import Array, BoolArray
 
 CONVENTIONS = ("registered", "partial", "full")
 WHISKER = 1.5  # times the interquartile range above the upper quartile: Tukey's rule for box plots
 MOST_ITERATIONS = 500
-CONVERGED = 1e-12  # change of the mean, relative to its unit size
+LEAST_MEAN_CHANGE = 1e-12  # change of the mean, relative to its unit size
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def procrustes_statistics(gpa: GPA) -> ProcrustesStatistics:
         own, target = _centred(cloud[seen]), _centred(mean[seen])
         own_size, target_size = np.linalg.norm(own), np.linalg.norm(target)
         sizes[t] = own_size * whole / target_size
-        cosine = np.trace(_rotation(own, target) @ own.T @ target) / (own_size * target_size)
+        cosine = np.trace(nearest_rotation(target.T @ own) @ own.T @ target) / (own_size * target_size)
         distances[t] = np.sqrt(max(0.0, 2 - 2 * cosine))
     lower, upper = np.quantile(distances, [0.25, 0.75])
     threshold = float(upper + WHISKER * (upper - lower))
@@ -76,7 +77,7 @@ def procrustes_coordinates(gpa: GPA, convention: str = "registered") -> tuple[Ar
     for _ in range(MOST_ITERATIONS):
         aligned = np.stack([_onto(mean, one / size, convention) for one, size in zip(points, sizes, strict=True)])
         before, mean = mean, _unit(np.nanmean(np.where(np.isnan(mean), np.nan, aligned), axis=0), mean)
-        if np.nanmax(np.abs(mean - before)) < CONVERGED:
+        if np.nanmax(np.abs(mean - before)) < LEAST_MEAN_CHANGE:
             break
     else:
         warn(f"the mean shape still changes after {MOST_ITERATIONS} superimpositions; the coordinates are approximate")
@@ -95,18 +96,11 @@ def _onto(mean: Array, points: Array, convention: str) -> Array:  # (m, d), (m, 
     seen = finite_rows(points) & finite_rows(mean)
     centre, target = points[seen].mean(axis=0), mean[seen].mean(axis=0)
     own, goal = points[seen] - centre, mean[seen] - target
-    R = _rotation(own, goal)
+    R = nearest_rotation(goal.T @ own)
     factor = 1.0
     if convention == "full":
         factor = float(np.trace(R @ own.T @ goal) / np.sum(own**2))
     return factor * (points - centre) @ R.T + target
-
-
-def _rotation(points: Array, targets: Array) -> Array:  # (s, d), (s, d) -> (d, d)
-    """The proper rotation R for which R p lies closest to the targets."""
-    U, _, V = np.linalg.svd(targets.T @ points)
-    U[:, -1] *= np.sign(np.linalg.det(U @ V)) or 1.0
-    return U @ V
 
 
 def _centred(points: Array) -> Array:

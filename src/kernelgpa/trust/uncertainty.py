@@ -32,7 +32,6 @@ from .metrics import mean_of_others
 
 LEAST_NOISE = 1e-12  # standard deviation of noise, as a share of the map's largest scale, for exact copies
 JACKKNIFE_REGIONS = 10  # regions of a cloud that are left out in turn to estimate the covariance of its pose
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,9 +122,9 @@ class Uncertainty:
         points, weights = fitted.observations_.points[part], fitted.weights_[part]
         posed = np.einsum("tij,tmj->tmi", fitted.rotations_[part], points) + fitted.translations_[part, None]
         differences = np.nan_to_num(posed - fitted.map_)
-        total = np.maximum(weights.sum(axis=0), TINY)
-        effective = total**2 / np.maximum(np.sum(weights**2, axis=0), TINY)  # number of observations
-        effective = np.maximum(effective, 1.0)  # less than 1 only for landmarks that no cloud saw
+        total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
+        squares = np.maximum(np.sum(weights**2, axis=0), np.finfo(np.float64).tiny)
+        effective = np.maximum(total**2 / squares, 1.0)  # observations; less than 1 only for landmarks no cloud saw
         scatter = np.einsum("tm,tmi,tmj->mij", weights / total, differences, differences) * effective[:, None, None]
         freedom = np.maximum(effective - 1, 0.0)
         pooled = scatter.sum(axis=0) / freedom.sum()

@@ -32,15 +32,15 @@ from .leave_out import leave_one_out
 from .protocols import Family, PreparedCloud, ReducedCloud, common_smoothing
 
 OBSERVATIONS = 1000  # of a sample, about
-LEAST_CLOUDS = 8  # of a sample
+LEAST_SAMPLED_CLOUDS = 8  # of a sample
 MOST_POINTS = 100  # of each cloud in a sample
-CLIPPED = 20.0  # residuals count as at most so many medians
+CLIPPED_RESIDUAL = 20.0  # residuals count as at most so many medians
 BEYOND = 4.0  # the search goes so many times beyond the coarse grid
 PRECISION = 0.1  # relative precision of the settings
-MOST_EVALUATIONS = 20  # of the search around the best point of the coarse grid
+MOST_SEARCH_STEPS = 20  # of the search around the best point of the coarse grid
 FIRST_STEP = 0.15  # of the search, as a share of the logarithmic range of the grid
 ROUNDING_SHARE = 1e-9  # of the size of the clouds: smaller errors are rounding errors of the fits
-DIGITS = 2  # significant digits of the settings
+SIGNIFICANT_DIGITS = 2  # significant digits of the settings
 
 
 class Target(NamedTuple):
@@ -64,7 +64,7 @@ def sample(targets: Sequence[Target]) -> list[Target]:
     """Clouds of all sizes, and landmarks at all distances from the centre of each."""
     sizes = [float(np.sum((one.positions - one.positions.mean(axis=0)) ** 2)) for one in targets]
     points = np.mean([min(len(one.positions), MOST_POINTS) for one in targets])
-    clouds = max(LEAST_CLOUDS, round(OBSERVATIONS / points))
+    clouds = max(LEAST_SAMPLED_CLOUDS, round(OBSERVATIONS / points))
     return [_some_points(targets[t]) for t in _evenly_spaced(np.argsort(sizes, kind="stable"), clouds)]
 
 
@@ -130,7 +130,7 @@ def pooled(lengths: Array, weights: Array) -> float:  # (k,), (k,)
     known = np.isfinite(lengths)
     if not known.any():
         return np.inf
-    limited = np.minimum(lengths[known], CLIPPED * np.median(lengths[known]))
+    limited = np.minimum(lengths[known], CLIPPED_RESIDUAL * np.median(lengths[known]))
     return float(np.average(limited, weights=weights[known]))
 
 
@@ -156,11 +156,13 @@ def choose(error: LeaveOneOutError, start: tuple[float, ...] | None = None) -> t
     centre = np.log([start[i] for i in free])
     steps = [FIRST_STEP * np.log(max(grid[i]) / min(grid[i])) for i in free]
     simplex = centre + np.vstack([np.zeros(len(free)), np.diag(steps)])
-    options = {"initial_simplex": simplex, "xatol": PRECISION, "fatol": np.inf, "maxfev": MOST_EVALUATIONS}
+    options = {"initial_simplex": simplex, "xatol": PRECISION, "fatol": np.inf, "maxfev": MOST_SEARCH_STEPS}
     found = minimize(bounded, centre, method="Nelder-Mead", options=options)
     return rounded(start, settings_at(found.x), free)
 
 
 def rounded(start: tuple[float, ...], settings: Sequence[float], free: Sequence[int]) -> tuple[float, ...]:
     """The free settings with few significant digits, the others as they are in ``start``."""
-    return tuple(float(f"{value:.{DIGITS}g}") if i in free else start[i] for i, value in enumerate(settings))
+    return tuple(
+        float(f"{value:.{SIGNIFICANT_DIGITS}g}") if i in free else start[i] for i, value in enumerate(settings)
+    )

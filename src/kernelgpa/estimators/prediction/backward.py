@@ -40,8 +40,8 @@ from ...warps.leave_out import leave_one_out
 from ..problem import Problem
 from ..registration import Registration
 
-PROBABILITY = 0.9  # of the regions that are calibrated
-REJECTED = 0.05  # an observation with a smaller share of its given weight counts as rejected
+CALIBRATED_PROBABILITY = 0.9  # of the regions that are calibrated
+REJECTED_SHARE = 0.05  # an observation with a smaller share of its given weight counts as rejected
 MOST_HELD = 0.99  # of the observations that were not rejected
 
 
@@ -73,8 +73,8 @@ class BackwardWarps:
     def noise_variance(self) -> float:
         """c of eq. 22."""
         squares, rejected = (np.concatenate(parts) for parts in zip(*map(_squares, self.warps), strict=True))
-        share = min(PROBABILITY / (1 - np.mean(rejected) / 2), MOST_HELD)
-        return float(np.quantile(squares[~rejected], share) / chi2(self.dimension).ppf(PROBABILITY))
+        share = min(CALIBRATED_PROBABILITY / (1 - np.mean(rejected) / 2), MOST_HELD)
+        return float(np.quantile(squares[~rejected], share) / chi2(self.dimension).ppf(CALIBRATED_PROBABILITY))
 
     def covariances(self, points: Array, t: int) -> Array:  # (k, d) -> (k, d, d)
         """The covariances of the predictions in cloud t at points of the map."""
@@ -133,7 +133,7 @@ def _targets_of(registration: Registration) -> list[Target]:
 def rigid_backward(registration: Registration) -> BackwardWarps:
     """The inverse motions of the clouds; the residuals are those of the motions themselves, in the frame of each."""
     backward, weights = [], registration.statistics.weights
-    rejected = weights < REJECTED * registration.problem.observations.weights
+    rejected = weights < REJECTED_SHARE * registration.problem.observations.weights
     motions = zip(registration.size_factors, registration.rotations, registration.translations, strict=True)
     for t, (target, (factor, R, translation)) in enumerate(zip(_targets_of(registration), motions, strict=True)):
         warp = affine_warp(target.cloud, R.T / factor, -R.T @ translation / factor)
@@ -170,5 +170,5 @@ def _calibrated(
     rejected = np.zeros(len(counts), dtype=bool)
     lengths[cloud.seen] = residuals * views / (views - 1)
     deviations[cloud.seen] = expected
-    rejected[cloud.seen] = cloud.weights < REJECTED * given
+    rejected[cloud.seen] = cloud.weights < REJECTED_SHARE * given
     return BackwardWarp(warp, uncertainty, lengths, deviations, rejected)

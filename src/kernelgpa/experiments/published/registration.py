@@ -20,12 +20,12 @@ from ..scoring import Settings, TuningPlan
 from ..tables import ALL_METHODS, Outcome, Table
 from .data_folder import PUBLISHED, DataFolder, DataSet, read_data_folder, view_counts
 
-LANDMARKS = 326  # of surfaces and dense clouds
+SURFACE_LANDMARKS = 326  # of surfaces and dense clouds
 DENSE_CLOUD = 1000  # points, above which only some points of complete clouds are made landmarks
 MIN_CATEGORY = 10  # landmarks of each cloud in each category
-SETTINGS = {"face": face.PAPER_SETTINGS, "liver": liver.PAPER_SETTINGS}  # if the name contains the word
+SETTINGS_BY_WORD = {"face": face.PAPER_SETTINGS, "liver": liver.PAPER_SETTINGS}  # if the name contains the word
 OTHER_SETTINGS = face.PAPER_SETTINGS
-THIN_PLATE_SMOOTHING = {2: 10.0, 3: 0.01}  # of the authors, by dimension
+THIN_PLATE_SMOOTHING = {2: 10.0, 3: Settings.thin_plate_smoothing}  # of the authors, by dimension
 FILE_UNIT = "units of the file"
 WHERE_PUBLISHED = "the authors' data are published as " + "; ".join(f"{one.file} ({one.archive})" for one in PUBLISHED)
 
@@ -87,13 +87,13 @@ def _has_categories(points: Array) -> bool:
 
 
 def _settings(name: str, dimension: int) -> Settings:
-    known = next((settings for word, settings in SETTINGS.items() if word in name.lower()), OTHER_SETTINGS)
+    known = next((settings for word, settings in SETTINGS_BY_WORD.items() if word in name.lower()), OTHER_SETTINGS)
     return Settings(known.bandwidth, known.smoothing, THIN_PLATE_SMOOTHING[dimension])
 
 
 def _on_surfaces(name: str, surfaces: Array, tuning: TuningPlan) -> Outcome:
     """Register some vertices as landmarks, and test on all."""
-    landmarks = farthest_points(surfaces[0], LANDMARKS)
+    landmarks = farthest_points(surfaces[0], SURFACE_LANDMARKS)
     models = scoring.fit_methods(surfaces[:, landmarks], _settings(name, surfaces.shape[2]), tuning)
     labels = [f"surface {t + 1}" for t in range(len(surfaces))]
     title = "distance of each surface from the mean map"

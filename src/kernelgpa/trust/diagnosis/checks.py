@@ -33,7 +33,7 @@ ANOTHER_MODEL: Mapping[str, Check] = {
     "simpler models": suitability.simpler_model,
     "shape models": suitability.shape_model,
 }
-COLLAPSED: Mapping[str, Check] = {"collapsed map": symptoms.collapsed_map}
+COLLAPSED_MAP: Mapping[str, Check] = {"collapsed map": symptoms.collapsed_map}
 SYMPTOMS: Mapping[str, Check] = {
     "size factors": clouds.odd_sizes,
     "folded warps": symptoms.folded_warps,
@@ -85,7 +85,7 @@ def diagnose(
         return findings
 
     findings: list[Finding] = []
-    for checks in (SYMPTOMS, ANOTHER_MODEL, COLLAPSED, WRONG_DATA):
+    for checks in (SYMPTOMS, ANOTHER_MODEL, COLLAPSED_MAP, WRONG_DATA):
         findings = explained(run(checks), findings)
     findings += run(INDEPENDENT)
     findings += _warnings(gpa, findings) + _checks_not_run(impossible)

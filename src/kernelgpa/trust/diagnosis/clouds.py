@@ -9,19 +9,20 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from ...estimators.problem.screening import SIZE_RATIO
+from ...gauge.rotations import nearest_reflection, nearest_rotation
 from ...typing import Array, BoolArray, IndexArray
 from .evidence import Evidence
 from .finding import CheckNotPossible, Finding, FittedRegistration, named
 
-SIZE_RATIO = 3.0  # a cloud this many times larger or smaller than the others probably has another unit
 UNITS = {10.0: "mm and cm", 100.0: "cm and m", 1000.0: "mm and m", 25.4: "mm and inches", 2.54: "cm and inches"}
 UNIT_MARGIN = 1.3  # specimens of one unit differ in size by about this factor
 COPY = 1e-9  # of the size of a cloud: clouds that differ by less are the same
 LEAST_PAIRS = 3  # of left and right landmarks
 MOST_SYMMETRIC = 400  # landmarks for which pairs of left and right are searched
-SYMMETRIC = 0.25  # largest distance of a symmetric map from its mirror image, as a share of its size
+SYMMETRIC_DISTANCE = 0.25  # largest distance of a symmetric map from its mirror image, as a share of its size
 DECISIVE = 10.0  # least ratio of squared distances for which exchanging left and right is a repair
-SOLID = {2: 0.04, 3: 0.25}  # least ratio of the last two singular values of a solid body: others are mirror images
+THICK = {2: 0.04, 3: 0.25}  # least ratio of the last two singular values: thinner bodies are their own mirror images
 REFINEMENTS = 5  # of the plane of symmetry
 
 
@@ -83,8 +84,8 @@ def _left_right(gpa: FittedRegistration) -> list[Repair]:
         after, solid = _rigid_distance(points[partner], gpa.map_)
         pairs = [(j, k) for j, k in enumerate(partner.tolist()) if j < k and np.isfinite(points[[j, k], 0]).any()]
         decisive = DECISIVE * after**2 < before**2 and before > COPY * float(gpa.scales_[0])
-        if decisive and min(ratio, solid) >= SOLID[points.shape[1]] and len(pairs) >= LEAST_PAIRS:
-            repairs.append(Repair(t, pairs, before, after, _rigid_distance(points, gpa.map_, -1)[0]))
+        if decisive and min(ratio, solid) >= THICK[points.shape[1]] and len(pairs) >= LEAST_PAIRS:
+            repairs.append(Repair(t, pairs, before, after, _rigid_distance(points, gpa.map_, reflected=True)[0]))
     return repairs if 2 * len(repairs) < len(gpa.observations_.clouds) else []
 
 
@@ -95,14 +96,12 @@ def _symmetry(positions: Array) -> IndexArray | None:  # (m, d) -> (m,)
         return None
     centred = positions[known] - positions[known].mean(axis=0)
     size = float(np.sqrt(np.mean(np.sum(centred**2, axis=1))))
-    best, partner = SYMMETRIC * size, None
+    best, partner = SYMMETRIC_DISTANCE * size, None
     for normal in np.linalg.svd(centred, full_matrices=False)[2]:
         reflection = np.eye(len(normal)) - 2 * np.outer(normal, normal)
         for _ in range(REFINEMENTS):
             order = linear_sum_assignment(cdist(centred, centred @ reflection, "sqeuclidean"))[1]
-            U, _, Vt = np.linalg.svd(centred[order].T @ centred)
-            U[:, -1] *= -np.linalg.det(U) * np.linalg.det(Vt)
-            reflection = U @ Vt
+            reflection = nearest_reflection(centred[order].T @ centred)
         distance = float(np.sqrt(np.mean(np.sum((centred - centred[order] @ reflection) ** 2, axis=1))))
         is_pairing = np.all(order[order] == np.arange(len(order)))
         if distance < best and is_pairing and np.sum(order != np.arange(len(order))) >= 2 * LEAST_PAIRS:
@@ -111,19 +110,19 @@ def _symmetry(positions: Array) -> IndexArray | None:  # (m, d) -> (m,)
     return partner
 
 
-def _rigid_distance(points: Array, positions: Array, handedness: int = 1) -> tuple[float, float]:  # (m, d), (m, d)
+def _rigid_distance(points: Array, positions: Array, reflected: bool = False) -> tuple[float, float]:  # (m, d), (m, d)
     """The root mean square distance after the best rigid motion, and the ratio of the last two singular values.
 
-    With ``handedness=-1`` the motion contains a reflection.
+    With ``reflected`` the motion contains a reflection.
     """
     both = np.isfinite(points[:, 0]) & np.isfinite(positions[:, 0])
     if both.sum() <= points.shape[1]:
         return np.inf, 0.0
     source, target = (one[both] - one[both].mean(axis=0) for one in (points, positions))
-    U, s, Vt = np.linalg.svd(source.T @ target)
-    signs = np.ones(len(s))
-    signs[-1] = handedness * np.sign(np.linalg.det(U) * np.linalg.det(Vt))
-    distance = float(np.sqrt(np.mean(np.sum((source @ (U * signs) @ Vt - target) ** 2, axis=1))))
+    cross = source.T @ target
+    nearest = nearest_reflection(cross) if reflected else nearest_rotation(cross)
+    distance = float(np.sqrt(np.mean(np.sum((source @ nearest - target) ** 2, axis=1))))
+    s = np.linalg.svd(cross, compute_uv=False)
     return distance, float(s[-1] / max(s[-2], np.finfo(np.float64).tiny))
 
 

@@ -18,7 +18,7 @@ from ...typing import Array, BoolArray
 
 LEAST_CLOUDS = 12  # from which a covariance is worth learning
 MOST_COORDINATES = 900  # m d up to which the covariance is a small matrix
-PARTS = 3  # of the clouds
+CLOUD_PARTS = 3  # of the clouds
 NOISE_SHARES = (1e-4, 1e-3, 1e-2, 1e-1)  # of the mean variance, tried for v
 
 
@@ -31,8 +31,8 @@ def learned_residuals(
     candidates = []
     for share in NOISE_SHARES:
         lengths = np.full(seen.shape, np.nan)
-        for part in range(PARTS):
-            test = np.arange(len(displacements)) % PARTS == part
+        for part in range(CLOUD_PARTS):
+            test = np.arange(len(displacements)) % CLOUD_PARTS == part
             residuals = _left_out(displacements[~test], displacements[test], positions, share)
             lengths[test] = np.linalg.norm(residuals, axis=2)
         candidates.append(np.where(seen, lengths, np.nan))

@@ -14,7 +14,7 @@ from ...estimators.registration import posed_observations
 from ...gauge.rigid import rigid_registration
 from ...typing import Array
 from ...warps import AffineFamily
-from ...warps.automatic import CLIPPED
+from ...warps.automatic import pooled
 from ...warps.leave_out import leave_one_out
 from .evidence import Evidence
 from .finding import CheckNotPossible, Finding
@@ -75,8 +75,7 @@ def _mean(evidence: Evidence, lengths: Array, other: Array) -> float:  # (n, m),
     known = np.isfinite(lengths) & np.isfinite(other) & (evidence.shares > 0)
     if not known.any():
         return np.nan
-    limited = np.minimum(lengths[known], CLIPPED * np.median(lengths[known]))
-    return float(np.average(limited, weights=evidence.shares[known]))
+    return pooled(lengths[known], evidence.shares[known])
 
 
 def _rigid_map(evidence: Evidence) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from ...warps.inverse import relative_determinant
 from .evidence import Evidence
 from .finding import Finding, FittedRegistration
 
-COLLAPSED = 0.5  # the median stretch of space below which, or above whose inverse, a map has collapsed
+COLLAPSED_STRETCH = 0.5  # the median stretch of space below which, or above whose inverse, a map has collapsed
 SMALL_GAP = 0.1  # relative gap between eigenvalues d and d + 1 below which the paper's map is unreliable
 NARROWEST_BANDWIDTH, WIDEST_BANDWIDTH = 0.02, 10.0  # beyond these a kernel is useless
 COARSE_SHARE = 0.1  # share of the map's size that the error of inducing points may reach
@@ -40,7 +40,7 @@ def collapsed_map(evidence: Evidence) -> list[Finding]:
         for warp, cloud, factor in clouds
     ]
     medians = np.median(np.concatenate(stretches), axis=0)
-    if min(medians.min(), 1 / medians.max()) > COLLAPSED:
+    if min(medians.min(), 1 / medians.max()) > COLLAPSED_STRETCH:
         return []
     found = (
         f"in the median over all observations the warps scale lengths by {medians.min():.2g} in one direction and by "
