@@ -63,8 +63,8 @@ MODELS = {
     "affine": AffineGPA(),
     "affine, program": AffineGPA(modes="program"),
     "affine, SVD": AffineGPA(method="svd"),  # refuses hidden landmarks
-    "thin-plate": TPSGPA(control_points=3),
-    "thin-plate, program": TPSGPA(control_points=3, modes="program"),
+    "thin-plate": TPSGPA(control_points=3, smoothing=0.01),
+    "thin-plate, program": TPSGPA(control_points=3, smoothing=0.01, modes="program"),
     "kernel": fixed_kernel(),
     "kernel, program": fixed_kernel(modes="program"),
     "ten modes": fixed_kernel(modes=10),
