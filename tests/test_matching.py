@@ -172,7 +172,7 @@ def test_a_folder_stands_for_its_files(tmp_path):
     (tmp_path / "skulls" / ".hidden.mrk.json").write_text("{")
     found = io.read_clouds(tmp_path / "skulls")
     assert found.names == names
-    assert any("1 other files left out (notes.txt)" in note for note in found.notes)
+    assert any("1 other file left out ('notes.txt')" in note for note in found.notes)
     write_slicer(tmp_path / "skulls" / "more" / "d.mrk.json", cloud("d", "pqrst"))
     assert len(io.read_clouds(tmp_path / "skulls").names) == 3
     assert set(io.read_clouds(tmp_path / "skulls", ReadOptions(recursive=True)).names) == {*names, "d"}

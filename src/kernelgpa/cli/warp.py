@@ -25,7 +25,7 @@ from ..trust.metrics import consistency, map_error, sensor_error
 from ..typing import Array, Name
 from . import options
 from .app import app
-from .messages import formatted, print_json, print_matching, print_message, printed_warnings
+from .messages import formatted, print_json, print_matching, print_message, printed_warnings, use_words, worded
 
 Result = Annotated[Path, typer.Argument(help="A result folder.")]
 Mesh = Annotated[Path, typer.Argument(help="A mesh or a file of points, in the cloud's own frame.")]
@@ -63,6 +63,7 @@ def warp(
     suffix_of(target)  # an error if there is no such format
     require_writable_file(target)
     gpa, metadata = load_with_metadata(result)
+    use_words(metadata.kind, (*gpa.observations_.names, *gpa.observations_.landmarks))
     name = cloud_of(gpa, cloud)
     landmark_file = read(mesh)
     original = cloud_in(landmark_file, str(name), mesh)
@@ -180,6 +181,7 @@ def evaluate(
         kernelgpa evaluate out test-points.csv --truth map.csv --json
     """
     gpa, metadata = load_with_metadata(result)
+    use_words(metadata.kind, (*gpa.observations_.names, *gpa.observations_.landmarks))
     matched = read_clouds(tests, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
     print_matching(matched)
     points = _in_cloud_order(gpa, matched.names, matched.points)
@@ -195,12 +197,14 @@ def evaluate(
 
 def _table(evaluation: Evaluation) -> Table:
     unit = f" {evaluation.unit}" if evaluation.unit else ""
-    table = Table("", "mean", "median", "worst", title=f"{evaluation.points} points of {evaluation.clouds} clouds")
+    table = Table(
+        "", "mean", "median", "worst", title=worded(f"{evaluation.points} points of {evaluation.clouds} clouds")
+    )
     for name, one in (
         ("disagreement", evaluation.disagreement),
         ("sensor-frame error", evaluation.sensor_error),
     ):
-        table.add_row(name, *(formatted(value, unit) for value in (one.mean, one.median, one.worst)))
+        table.add_row(worded(name), *(formatted(value, unit) for value in (one.mean, one.median, one.worst)))
     if evaluation.map_error is not None:
         table.add_row("map error", formatted(evaluation.map_error, unit), "", "")
     return table

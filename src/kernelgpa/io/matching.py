@@ -24,6 +24,7 @@ from .duplicates import duplicate_notes, placeholder_notes
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from .matching_rules import Matching, matchings
 from .merging import merge_specimens
+from .text import short_repr
 
 MOST_OF_MEMORY = 0.5  # share of the free memory that the arrays may take
 MOST_UNMATCHED = 0.05  # share of the landmarks that occur in one cloud only, above which a remedy is named
@@ -95,7 +96,7 @@ def match_clouds(
         _unit(files),
         faces,
         _times([one for _, one in clouds]),
-        _kind(files),
+        common_kind([file for _, file in files]),
         tuple(candidates.values()),
         next((file.links for _, file in files if file.links is not None), None) if chosen.rule == "order" else None,
         columns,
@@ -170,8 +171,9 @@ def _times(clouds: Sequence[LabelledCloud]) -> tuple[float, ...] | None:
     return known if len(known) == len(times) else None
 
 
-def _kind(files: Sequence[tuple[str, LandmarkFile]]) -> str:
-    kinds = {file.kind for _, file in files}
+def common_kind(files: Sequence[LandmarkFile]) -> str:
+    """Return what all files call a cloud; "cloud" if they differ."""
+    kinds = {file.kind for file in files}
     return kinds.pop() if len(kinds) == 1 else "cloud"
 
 
@@ -240,7 +242,7 @@ def _condensed_notes(files: Sequence[tuple[str, LandmarkFile]]) -> list[str]:
         for note in file.notes:
             sources.setdefault(note, []).append(source)
     return [
-        f"{Path(own[0]).name}: {note}" if len(own) == 1 else f"{len(own)} files: {note}"
+        f"{short_repr(Path(own[0]).name)}: {note}" if len(own) == 1 else f"{len(own)} files: {note}"
         for note, own in sources.items()
     ]
 
