@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import FormatError, InvalidObservations
+from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..estimators.base import GPA
-from ..io.atomic import require_writable_file
+from ..io.atomic import require_writable, require_writable_file
 from ..io.files import drop_unsupported, read, read_clouds, suffix_of, write
 from ..io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from ..observations.identifiers import index_of
@@ -31,7 +31,8 @@ Result = Annotated[Path, typer.Argument(help="A result folder.")]
 Mesh = Annotated[Path, typer.Argument(help="A mesh or a file of points, in the cloud's own frame.")]
 CloudName = Annotated[str, typer.Option(help="The cloud that the points belong to: its name, or its number from 0.")]
 WarpedFile = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The file to write.  [NAME-warped beside the input]")
+    Path | None,
+    typer.Option("--output", "-o", help="The file to write.  [the same name in the folder warped, or unwarped]"),
 ]
 Inverse = Annotated[bool, typer.Option("--inverse", help="Warp from the map back into the cloud.")]
 
@@ -58,10 +59,11 @@ def warp(
 
         kernelgpa warp out tumour-in-map.csv --cloud scan7 --inverse -o tumour-in-scan7.csv
     """
-    suffix = suffix_of(mesh)
-    target = output or mesh.with_name(f"{mesh.name[: -len(suffix)]}-{'unwarped' if inverse else 'warped'}{suffix}")
+    suffix_of(mesh)
+    folder = Path("unwarped" if inverse else "warped")  # not beside the input, whose folder may be registered again
+    target = output or folder / mesh.name
     suffix_of(target)  # an error if there is no such format
-    require_writable_file(target)
+    _require_target(target, mesh, given=output is not None)
     gpa, metadata = load_with_metadata(result)
     use_words(metadata.kind, (*gpa.observations_.names, *gpa.observations_.landmarks))
     name = cloud_of(gpa, cloud)
@@ -75,8 +77,19 @@ def warp(
     held, losses = drop_unsupported(replace(landmark_file, clouds=(warped,)), suffix_of(target))
     for note in (*landmark_file.notes, *losses):
         print_message(f"note: {note}")
+    target.parent.mkdir(exist_ok=True)
     write(target, held)
     typer.echo(str(target))
+
+
+def _require_target(target: Path, mesh: Path, given: bool) -> None:
+    """Raise an error unless the file can be written; the folder of the default is created later."""
+    if given:
+        require_writable_file(target)
+        return
+    require_writable(target.parent)
+    if target.resolve() == mesh.resolve():
+        raise InvalidSetting(f"{mesh} would be replaced; give --output")
 
 
 def cloud_in(landmark_file: LandmarkFile, name: str, path: Path) -> LabelledCloud:

@@ -49,9 +49,8 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
 def _is_morphometric(header: list[str]) -> bool:
     """Whether the rows of a wide table are called specimens, or its columns are named as those of geomorph."""
     first = header[0].lower()
-    return first in ("specimen", "individual") or (
-        first != "cloud" and GEOMORPH_COLUMN.fullmatch(header[1]) is not None
-    )
+    geomorph = len(header) > 1 and GEOMORPH_COLUMN.fullmatch(header[1]) is not None
+    return first in ("specimen", "individual") or (geomorph and first != "cloud")
 
 
 def _numbered(rows: list[Row], name: str) -> list[Row]:
