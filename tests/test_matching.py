@@ -92,7 +92,7 @@ def test_a_rule_that_is_asked_for_is_used_or_is_an_error():
 def test_columns_say_which_landmark_each_point_is(rule):
     clouds = [cloud(name, [f"{name}_{i}" for i in order]) for name, order in (("a", (3, 1, 2)), ("b", (2, 3, 1)))]
     found = matched(clouds, match=rule)
-    for one, columns, points in zip(clouds, found.columns, found.points, strict=True):
+    for one, (_, columns), points in zip(clouds, found.origins, found.points, strict=True):
         assert_array_equal(points[columns], one.points)
         assert len(set(columns.tolist())) == len(columns)
 

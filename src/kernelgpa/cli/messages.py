@@ -49,7 +49,7 @@ IN_COMMANDS = {
     "predict instead of inverse_transform": "kernelgpa impute",
 }
 # a call such as KernelGPA(modes=5) is Python and stays as it is
-OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=['\"]?([\w.-]*\w)['\"]?")
+OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=(?:['\"]?([\w.-]*\w)['\"]?)?")
 LEADING_OPTION = re.compile(rf"^({'|'.join(OPTIONS)}) is ")
 
 
@@ -112,7 +112,7 @@ def with_option_names(text: str) -> str:
         text = text.replace(method, "the report")
     for name, option in IN_COMMANDS.items():
         text = text.replace(name, option)
-    text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2]}" if found[1] else found[0], text)
+    text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2] or ''}".rstrip() if found[1] else found[0], text)
     return LEADING_OPTION.sub(lambda found: f"{_flag(found[1])} is ", text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -111,6 +111,7 @@ def impute(
     markers: options.Markers = None,
     match: options.MatchRule = None,
     label_pattern: options.LabelPattern = None,
+    merge: options.Merge = None,
     recursive: options.Recursive = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -132,7 +133,7 @@ def impute(
     typed: dict[str, Any] = {
         **{"missing": missing, "negative_is_missing": negative_is_missing or None, "curves": curves or None},
         **{"frames": frames, "markers": markers or None, "match": match, "label_pattern": label_pattern},
-        **{"recursive": recursive or None},
+        **{"merge": merge, "recursive": recursive or None},
     }
     sources = _read(files, typed)
     targets = CompletedFiles(sources.paths, sources.files, sources.options, sources.matched)
@@ -149,7 +150,8 @@ def impute(
     write_folder(output.resolve(), {**rendered, SD_TABLE: table})
     count = int(np.sum(np.isnan(sources.matched.points[:, seen, 0])))
     written = "1 file" if len(rendered) == 1 else f"{len(rendered)} files"
-    typer.echo(worded(f"{count} landmarks filled in; {written} and {SD_TABLE} in {output}"))
+    filled = "1 landmark" if count == 1 else f"{count} landmarks"
+    typer.echo(worded(f"{filled} filled in; {written} and {SD_TABLE} in {output}"))
 
 
 def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
@@ -176,8 +178,7 @@ def _read(given: list[Path], typed: dict[str, Any]) -> Sources:
     use_words_of(paths, read_options.recursive)
     with printed_warnings():
         read, notes = read_files(paths, read_options)
-    # files of one specimen stay separate, because each is written again
-    matched = match_clouds(read, options=replace(read_options, merge=False), notes=notes)
+    matched = match_clouds(read, options=read_options, notes=notes)
     print_matching(matched)
     return Sources([Path(path) for path, _ in read], [file for _, file in read], read_options, matched)
 

@@ -48,7 +48,7 @@ class MatchedClouds:
     kind: str = "cloud"  # what the files call a cloud: "specimen", "frame" or "cloud"
     candidates: tuple[Matching, ...] = ()  # what each rule would give
     links: IndexArray | None = None  # (e, 2) of the landmarks, if a file has a wireframe
-    columns: tuple[IndexArray, ...] = ()  # for each cloud, the landmark of each of its points, in the order of its file
+    origins: tuple[tuple[int, IndexArray], ...] = ()  # of each cloud as read: its cloud here, and its points' landmarks
 
     @cached_property
     def observations(self) -> Observations:
@@ -75,7 +75,8 @@ def match_clouds(
     options = options or ReadOptions()
     if not any(file.clouds for _, file in files):
         raise InvalidObservations("the files contain no clouds; give at least one")
-    files, stems, merge_notes = merge_specimens(files, options.merge, [_stem(source) for source, _ in files])
+    given = files
+    files, stems, specimens, merge_notes = merge_specimens(files, options.merge, [_stem(source) for source, _ in files])
     clouds = [(source, one) for source, file in files for one in file.clouds]
     names, name_notes = _cloud_names(clouds)
     candidates = _candidates([file for _, file in files], stems, options.label_pattern)
@@ -99,7 +100,7 @@ def match_clouds(
         common_kind([file for _, file in files]),
         tuple(candidates.values()),
         next((file.links for _, file in files if file.links is not None), None) if chosen.rule == "order" else None,
-        columns,
+        _origins([file for _, file in given], specimens, columns),
     )
 
 
@@ -121,6 +122,24 @@ def _landmarks(matching: Matching) -> tuple[list[Name], tuple[IndexArray, ...]]:
         landmarks = list(in_order([landmarks]))
     position = {key: j for j, key in enumerate(landmarks)}
     return landmarks, tuple(np.array([position[key] for key in own], dtype=np.intp) for own in keys)
+
+
+def _origins(
+    files: Sequence[LandmarkFile], specimens: Sequence[int] | None, columns: Sequence[IndexArray]
+) -> tuple[tuple[int, IndexArray], ...]:
+    """Return for each cloud of the files the cloud that it became, or a part of which it became, and its landmarks.
+
+    ``specimens`` : the cloud of each file if files of one cloud each were merged, in the order of the files.
+    """
+    if specimens is None:
+        return tuple(enumerate(columns))
+    used: Counter[int] = Counter()
+    origins = []
+    for file, t in zip(files, specimens, strict=True):
+        count = len(file.clouds[0].labels)
+        origins.append((t, columns[t][used[t] : used[t] + count]))
+        used[t] += count
+    return tuple(origins)
 
 
 def _stem(source: str) -> str:
