@@ -46,7 +46,7 @@ IN_COMMANDS = {
     "AffineGPA": "--method affine",
     "TPSGPA": "--method tps",
     "kernelgpa.ShapeModel": "kernelgpa shape",
-    "predict instead of inverse_transform": "kernelgpa impute",
+    "predict instead of inverse_transform": "kernelgpa impute instead of kernelgpa warp --inverse",
 }
 # a call such as KernelGPA(modes=5) is Python and stays as it is
 OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=(?:['\"]?([\w.-]*\w)['\"]?)?")
