@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,17 +73,19 @@ def test_points_go_into_the_map_and_back(scans, tmp_path):
         code, printed, _ = scans("warp", "out", name, "--cloud", "cloud3")
         assert code == 0
         target = printed.strip()
-        assert target == name.replace(".", "-warped.")
+        assert target == str(Path("warped") / name)  # not beside the input, which may be registered again
         warped = io.read(target)
         assert_allclose(warped.clouds[0].points, gpa.transform(surface.points, "cloud3"), rtol=0, atol=1e-12)
         assert np.array_equal(warped.faces, faces)
-    code, _, _ = scans("warp", "out", "m-warped.ply", "--cloud", "2", "--inverse", "-o", "back.csv")
+    code, _, _ = scans("warp", "out", "warped/m.ply", "--cloud", "2", "--inverse", "-o", "back.csv")
     assert code == 0
     back = io.read("back.csv").clouds[0].points
     known = ~np.isnan(back[:, 0])
     assert known.mean() > 0.9
     assert_allclose(back[known], surface.points[known], rtol=0, atol=1e-6)
     assert scans("warp", "out", "m.ply", "--cloud", "cloud99")[0] == 2
+    code, _, printed = scans("warp", "out", "warped/m.ply", "--cloud", "cloud3")
+    assert (code, "warped/m.ply would be replaced; give --output" in printed) == (2, True)
     for odd in ("²", "--5", "9" * 5000):
         assert scans("warp", "out", "m.ply", f"--cloud={odd}")[0] == 2
 

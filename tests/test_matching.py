@@ -92,7 +92,7 @@ def test_a_rule_that_is_asked_for_is_used_or_is_an_error():
 def test_columns_say_which_landmark_each_point_is(rule):
     clouds = [cloud(name, [f"{name}_{i}" for i in order]) for name, order in (("a", (3, 1, 2)), ("b", (2, 3, 1)))]
     found = matched(clouds, match=rule)
-    for one, columns, points in zip(clouds, found.columns, found.points, strict=True):
+    for one, (_, columns), points in zip(clouds, found.origins, found.points, strict=True):
         assert_array_equal(points[columns], one.points)
         assert len(set(columns.tolist())) == len(columns)
 
@@ -172,7 +172,7 @@ def test_a_folder_stands_for_its_files(tmp_path):
     (tmp_path / "skulls" / ".hidden.mrk.json").write_text("{")
     found = io.read_clouds(tmp_path / "skulls")
     assert found.names == names
-    assert any("1 other files left out (notes.txt)" in note for note in found.notes)
+    assert any("1 other file left out ('notes.txt')" in note for note in found.notes)
     write_slicer(tmp_path / "skulls" / "more" / "d.mrk.json", cloud("d", "pqrst"))
     assert len(io.read_clouds(tmp_path / "skulls").names) == 3
     assert set(io.read_clouds(tmp_path / "skulls", ReadOptions(recursive=True)).names) == {*names, "d"}

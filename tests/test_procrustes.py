@@ -216,7 +216,7 @@ def test_attributes_are_matched_by_name_and_kept_with_the_model(tmp_path):
     table.write_text("file,species,age\nb.mrk.json,gorilla,NA\na,pan,3\nz,pongo,9\n", encoding="utf-8")
     found, notes = read_attributes(table, ["a", "b", "c"], [".mrk.json"])
     assert found == {"species": ("pan", "gorilla", ""), "age": ("3", "", "")}
-    assert [note.partition(": ")[2] for note in notes] == ["1 clouds have no row ('c')", "1 rows are of no cloud ('z')"]
+    assert [note.partition(": ")[2] for note in notes] == ["1 cloud has no row ('c')", "1 row is of no cloud ('z')"]
     with pytest.raises(kernelgpa.FormatError, match="no row is named like a cloud"):
         read_attributes(table, ["q"], [])
     gpa = RigidGPA().fit(specimens(n=3))

@@ -51,9 +51,12 @@ class FormatError(KernelGPAError, ValueError):
         super().__init__(source, line, found, expected)
         self.source, self.line, self.found, self.expected = source, line, found, expected
 
+    @property
+    def location(self) -> str:
+        return f"{self.source}" if self.line is None else f"{self.source}, line {self.line}"
+
     def __str__(self) -> str:
-        location = f"{self.source}" if self.line is None else f"{self.source}, line {self.line}"
-        return f"{location}: {self.found}; {self.expected}"
+        return f"{self.location}: {self.found}; {self.expected}"
 
 
 class NumericalFailure(KernelGPAError, ArithmeticError):

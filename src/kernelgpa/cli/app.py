@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from ..errors import KernelGPAError
-from .messages import print_message, with_option_names
+from .messages import print_error, print_message, use_words
 
 INTERRUPTED = 130
 SEVERAL_FILES = {"convert", "simulate", "stream"}  # commands that write one file after another
@@ -24,12 +24,13 @@ def main(run: Callable[[], Any] = app) -> None:
     """Run the command of ``sys.argv``; known errors are one line and exit code 2, an interrupt one line and 130."""
     verbose = not {"--verbose", "-v"}.isdisjoint(sys.argv[1:])
     signal.signal(signal.SIGTERM, _interrupt)  # worker processes then end too
+    use_words()
     try:
         run()
     except (KernelGPAError, OSError) as error:
         if verbose:
             traceback.print_exc()
-        print_message(f"kernelgpa: {with_option_names(_one_line(str(error)))}{_if_folder_is_gone(error)}")
+        print_error(error, _if_folder_is_gone(error))
         sys.exit(2)
     except MemoryError:
         print_message("kernelgpa: there is not enough memory; use fewer landmarks or clouds, or --inducing")
@@ -60,7 +61,3 @@ def _if_folder_is_gone(error: Exception) -> str:
 
 def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -13,11 +13,20 @@ from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
 from ..io.files import FORMATS, drop_unsupported, read_files, suffix_of
 from ..io.landmark_file import LandmarkFile, ReadOptions
-from ..io.matching import match_clouds
+from ..io.matching import common_kind, match_clouds
 from ..report.vocabulary import Vocabulary, vocabulary
 from . import options
 from .app import app
-from .messages import MATCHING_RULES, print_json, print_message, printable, printed_warnings, with_option_names
+from .messages import (
+    MATCHING_RULES,
+    print_json,
+    print_message,
+    printable,
+    printed_warnings,
+    use_words,
+    use_words_of,
+    worded,
+)
 
 LONGEST_NAME = 150  # bytes of a file name, without its ending
 
@@ -59,8 +68,10 @@ def convert(
         markers=tuple(markers or ()),
         recursive=recursive,
     )
+    use_words_of(files, recursive)
     with printed_warnings():
         sources, notes = read_files(files, read_options)
+    use_words(common_kind([one for _, one in sources]), (path for path, _ in sources))
     for note in (*notes, *(f"{path}: {note}" for path, one in sources for note in one.notes)):
         print_message(f"note: {note}")
     landmark_files = [one for _, one in sources]
@@ -222,8 +233,10 @@ def info(
         label_pattern=label_pattern,
         merge=merge,
     )
+    use_words_of(files, recursive)
     with printed_warnings():
         landmark_files, notes = read_files(files, read_options)
+    use_words(common_kind([one for _, one in landmark_files]), (path for path, _ in landmark_files))
     descriptions = [FileDescription.of(Path(path), one) for path, one in landmark_files]
     matching, text = _matching(landmark_files, read_options, notes)
     if as_json:
@@ -232,7 +245,7 @@ def info(
     for one in descriptions:
         typer.echo(printable(str(one)))
         for note in one.notes:
-            typer.echo(printable(f"  note: {note}"))
+            typer.echo(printable(worded(f"  note: {note}")))
     typer.echo(printable(f"all files: {text}"))
 
 
@@ -243,7 +256,7 @@ def _matching(
     try:
         matched = match_clouds(landmark_files, options=read_options, notes=notes)
     except InvalidObservations as error:
-        return {"problem": str(error)}, with_option_names(str(error))
+        return {"problem": str(error)}, worded(str(error))
     clouds, landmarks = len(matched.names), len(matched.landmarks)
     rules = [
         {
@@ -258,14 +271,14 @@ def _matching(
     ]
     record = {"clouds": clouds, "landmarks": landmarks, "matched_by": matched.rule, "notes": list(matched.notes)}
     record |= {"rules": rules, "remedy": matched.remedy}
-    words = vocabulary(matched.kind)
+    use_words(matched.kind, (*matched.names, *matched.landmarks))
     texts = [
         f"{clouds} clouds, {landmarks} landmarks matched by {MATCHING_RULES[matched.rule]}",
         *(f"  note: {note}" for note in matched.notes),
         *([f"  {matched.remedy}"] if matched.remedy else []),
     ]
-    first, *rest = (with_option_names(words.translate(text)) for text in texts)
-    return record, "\n".join([first, *_rule_table(rules, words), *rest])
+    first, *rest = map(worded, texts)
+    return record, "\n".join([first, *_rule_table(rules, vocabulary(matched.kind)), *rest])
 
 
 def _rule_table(rules: list[dict[str, Any]], words: Vocabulary) -> list[str]:

@@ -1,21 +1,31 @@
-"""What commands print: results on standard output, messages on standard error."""
+"""What commands print: results on standard output, messages on standard error.
+
+Every message passes through ``worded``: it is in the words for the files of the command (specimens, or frames and
+markers), and names options instead of arguments of the library.  ``use_words`` sets the words as soon as the files are
+known; the application resets them for each command.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 
-from ..errors import KernelGPAWarning
+from ..errors import FormatError, KernelGPAWarning
+from ..io.files import kind_of
 from ..io.matching import MatchedClouds
-from ..report.vocabulary import vocabulary
+from ..report.vocabulary import Vocabulary, vocabulary
 
 MATCHING_RULES = {
     "label": "their labels",
@@ -36,15 +46,57 @@ IN_COMMANDS = {
     "AffineGPA": "--method affine",
     "TPSGPA": "--method tps",
     "kernelgpa.ShapeModel": "kernelgpa shape",
-    "predict instead of inverse_transform": "kernelgpa impute",
+    "predict instead of inverse_transform": "kernelgpa impute instead of kernelgpa warp --inverse",
 }
 # a call such as KernelGPA(modes=5) is Python and stays as it is
-OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=['\"]?([\w.-]*\w)['\"]?")
+OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=(?:['\"]?([\w.-]*\w)['\"]?)?")
 LEADING_OPTION = re.compile(rf"^({'|'.join(OPTIONS)}) is ")
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words for the files of a command, and the names that are not to be translated."""
+
+    vocabulary: Vocabulary = field(default_factory=lambda: vocabulary("cloud"))
+    names: tuple[str, ...] = ()
+
+
+_words: ContextVar[Words] = ContextVar("words")
+
+
+def use_words(kind: str = "cloud", names: Iterable[object] = ()) -> None:
+    """From here on, messages speak of specimens, frames or clouds; ``names`` and what was typed stay as they are."""
+    own = vocabulary(kind)
+    kept = own.changed_by_translation({*map(str, names), *sys.argv[1:]})
+    _words.set(Words(own, tuple(sorted(kept))))
+
+
+def use_words_of(files: Sequence[str | Path], recursive: bool = False) -> None:
+    """The same for files that were not read yet, by the ends of their names."""
+    use_words(kind_of(files, recursive), files)
+
+
+def worded(text: str) -> str:
+    """A message of the library in the words for the files, with the names of options."""
+    words = _words.get(Words())
+    return with_option_names(words.vocabulary.translate(text, words.names))
 
 
 def print_message(text: str) -> None:
     """Print on standard error; a command does not fail because a message cannot be printed."""
+    _print(worded(text))
+
+
+def print_error(error: Exception, advice: str = "") -> None:
+    """Print an error as one line; the name of a file is printed as it is."""
+    location, text = "", " ".join(str(error).split())
+    if isinstance(error, FormatError):
+        location = " ".join(error.location.split()) + ": "
+        text = " ".join(f"{error.found}; {error.expected}".split())
+    _print(f"kernelgpa: {location}{worded(text)}{advice}")
+
+
+def _print(text: str) -> None:
     with suppress(OSError):  # standard error is closed, or a file on a full disk
         typer.echo(printable(text), err=True)
 
@@ -60,7 +112,7 @@ def with_option_names(text: str) -> str:
         text = text.replace(method, "the report")
     for name, option in IN_COMMANDS.items():
         text = text.replace(name, option)
-    text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2]}" if found[1] else found[0], text)
+    text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2] or ''}".rstrip() if found[1] else found[0], text)
     return LEADING_OPTION.sub(lambda found: f"{_flag(found[1])} is ", text)
 
 
@@ -69,19 +121,17 @@ def _flag(setting: str) -> str:
 
 
 def print_matching(matched: MatchedClouds) -> None:
-    """Print how landmarks of different files were matched."""
+    """Print how landmarks were matched, in the words for these files, which are used from here on."""
     n, m, d = matched.points.shape
     seen = float(np.mean(~np.isnan(matched.points[:, :, 0])))
     rule = MATCHING_RULES[matched.rule]
-    words = vocabulary(matched.kind)
+    use_words(matched.kind, (*matched.names, *matched.landmarks))
     print_message(
-        words.translate(
-            f"{n} clouds, {m} landmarks in {d}D, {_percent(seen)} of all pairs of a cloud and a landmark seen; "
-            f"landmarks matched by {rule}"
-        )
+        f"{n} clouds, {m} landmarks in {d}D, {_percent(seen)} of all pairs of a cloud and a landmark seen; "
+        f"landmarks matched by {rule}"
     )
     for note in (*matched.notes, *([matched.remedy] if matched.remedy else [])):
-        print_message(f"note: {with_option_names(words.translate(note))}")
+        print_message(f"note: {note}")
 
 
 def _percent(share: float) -> str:
@@ -99,12 +149,12 @@ def formatted(value: float | str | None, unit: str) -> str:
 
 
 @contextmanager
-def printed_warnings(kind: str = "cloud") -> Iterator[list[str]]:
-    """Print the library's warnings on standard error, each once, in the words for ``kind``; the list collects them."""
+def printed_warnings() -> Iterator[list[str]]:
+    """Print the library's warnings on standard error, each once; the list collects them, as they are printed."""
     printed: list[str] = []
 
     def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
-        text = with_option_names(vocabulary(kind).translate(str(message)))
+        text = worded(str(message))
         if issubclass(category, KernelGPAWarning) and text not in printed:
             printed.append(text)
             print_message(f"warning: {text}")

@@ -17,11 +17,10 @@ from ..io.matching import MatchedClouds
 from ..report.metadata import Metadata
 from ..report.result_folder import require_replaceable, write_result
 from ..report.summary import ErrorStatistics, Summary
-from ..report.vocabulary import vocabulary
 from ..trust import selection
 from . import options
 from .app import app
-from .messages import formatted, print_matching, print_message, printed_warnings, with_option_names
+from .messages import formatted, print_matching, print_message, printed_warnings, use_words_of, worded
 from .settings import RunSettings, modes_of, number_or_word, run_settings
 
 MOST_FINDINGS = 5  # that are printed; the report lists all
@@ -93,6 +92,7 @@ def register(
         **{"unit": unit, "title": title},
     }
     settings = run_settings(config, typed)
+    use_words_of(settings.files, settings.read_options.recursive)
     require_replaceable(output)  # this and the next before any work
     require_writable(output)
     with printed_warnings() as warnings:
@@ -108,9 +108,7 @@ def _register(settings: RunSettings, output: Path, warnings: list[str]) -> Summa
         raise InvalidSetting(f"--unit is {unit!r}, but the files are in {matched.unit!r}; omit --unit")
     attributes, attribute_notes = _attributes(settings, matched)
     links = matched.links if settings.links is None else read_links(Path(settings.links), matched.landmarks)
-    with printed_warnings(matched.kind) as more:
-        gpa, tuning = _fitted(settings, matched)
-    warnings = [*warnings, *more]
+    gpa, tuning = _fitted(settings, matched)
     frame_note = [f"all coordinates are in the frame {matched.frame}"] if matched.frame else []
     metadata = Metadata(
         title=settings.title or output.resolve().name,
@@ -157,25 +155,23 @@ def _fitted(settings: RunSettings, matched: MatchedClouds) -> tuple[GPA, selecti
 
 def _short_text(summary: Summary, output: Path) -> str:
     """The summary in a few lines, in the words of what was registered."""
-    words = vocabulary(summary.kind)
     lines = [
         *_error_line("disagreement in the map, on the landmarks of the fit", summary.disagreement, summary),
         *_error_line("sensor-frame error of landmarks left out of a cloud", summary.sensor_frame_error, summary),
         *_error_line("residual of the same landmarks in the map", summary.left_out_error, summary),
     ]
     for finding in summary.findings[:MOST_FINDINGS]:
-        lines.append(with_option_names(words.translate(f"{finding.kind}: {finding.found}; {finding.action}")))
+        lines.append(worded(f"{finding.kind}: {finding.found}; {finding.action}"))
     if not summary.findings:
         lines.append("diagnosis: every check passed")
     if summary.automatic:
-        lines.insert(0, f"settings: {with_option_names(summary.automatic)}")
+        lines.insert(0, worded(f"settings: {summary.automatic}"))
     return "\n".join([*lines, f"result: {output}", f"report: {output / 'report.html'}"])
 
 
 def _error_line(name: str, errors: ErrorStatistics, summary: Summary) -> list[str]:
     if errors.median is None:
         return []
-    words = vocabulary(summary.kind)
     suffix = f" {summary.unit}" if summary.unit else ""
     median, worst = formatted(errors.median, suffix), formatted(errors.worst, suffix)
-    return [f"{words.translate(name)}: median {median}, worst {worst} ({words.landmark} {errors.worst_landmark})"]
+    return [worded(f"{name}: median {median}, worst {worst} (landmark {errors.worst_landmark})")]

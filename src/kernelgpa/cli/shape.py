@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -24,7 +24,7 @@ from ..shape import ShapeModel
 from ..typing import Array, BoolArray
 from . import options
 from .app import app
-from .messages import print_matching, print_message, printed_warnings
+from .messages import print_matching, print_message, printed_warnings, use_words_of, worded
 from .settings import run_settings
 
 SETTINGS = "settings.toml"
@@ -83,7 +83,10 @@ def shape(
     """
     require_replaceable_shapes(output)
     require_writable(output)
-    sources = _read(files, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
+    sources = _read(
+        files,
+        {"missing": missing, "negative_is_missing": negative_is_missing or None, "curves": curves or None},
+    )
     with printed_warnings():
         model = ShapeModel(n_modes=modes, scaling=scaling).fit(_seen(sources.matched)[0])
     matched = sources.matched
@@ -92,7 +95,7 @@ def shape(
         title=title or output.resolve().name, unit=unit or matched.unit, faces=matched.faces if every else None
     )
     write_shapes(model, output, metadata)
-    typer.echo(_summary(model, metadata.unit, output))
+    typer.echo(worded(_summary(model, metadata.unit, output)))
 
 
 @app.command()
@@ -104,24 +107,35 @@ def impute(
     missing: options.Missing = None,
     negative_is_missing: options.NegativeIsMissing = False,
     curves: options.Curves = False,
+    frames: options.Frames = None,
+    markers: options.Markers = None,
+    match: options.MatchRule = None,
+    label_pattern: options.LabelPattern = None,
+    merge: options.Merge = None,
+    recursive: options.Recursive = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Write the files again with their unseen landmarks filled in, each in its own format, frame and unit.
 
     Seen points are not changed.  The table standard_deviations.csv lists every landmark that was filled in, with its
     position and its standard deviation.  A file whose format cannot hold the result is named before anything is
-    written.
+    written.  With --frames or --markers, the files hold the chosen frames and markers only.
 
     Examples:
 
         kernelgpa impute skulls/*.tps -o filled
 
-        kernelgpa impute walk.csv -o filled --method shape
+        kernelgpa impute walk.c3d -o filled --frames 100:400
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidSetting(f"{output} exists and is not an empty folder; give a new folder")
     require_writable(output)
-    sources = _read(files, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
+    typed: dict[str, Any] = {
+        **{"missing": missing, "negative_is_missing": negative_is_missing or None, "curves": curves or None},
+        **{"frames": frames, "markers": markers or None, "match": match, "label_pattern": label_pattern},
+        **{"merge": merge, "recursive": recursive or None},
+    }
+    sources = _read(files, typed)
     targets = CompletedFiles(sources.paths, sources.files, sources.options, sources.matched)
     targets.require_formats()  # before any work
     observations, seen = _seen(sources.matched)
@@ -136,7 +150,8 @@ def impute(
     write_folder(output.resolve(), {**rendered, SD_TABLE: table})
     count = int(np.sum(np.isnan(sources.matched.points[:, seen, 0])))
     written = "1 file" if len(rendered) == 1 else f"{len(rendered)} files"
-    typer.echo(f"{count} landmarks filled in; {written} and {SD_TABLE} in {output}")
+    filled = "1 landmark" if count == 1 else f"{count} landmarks"
+    typer.echo(worded(f"{filled} filled in; {written} and {SD_TABLE} in {output}"))
 
 
 def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
@@ -153,16 +168,17 @@ def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) 
     return found
 
 
-def _read(given: list[Path], read_options: ReadOptions) -> Sources:
-    """The files given, or those of a result folder."""
-    paths = given
+def _read(given: list[Path], typed: dict[str, Any]) -> Sources:
+    """The files given, or those of a result folder with its settings; options that are typed come first."""
     if len(given) == 1 and (given[0] / SETTINGS).is_file():
-        settings = run_settings(given[0] / SETTINGS, {})
-        paths, read_options = [Path(path) for path in settings.files], settings.read_options
+        settings = run_settings(given[0] / SETTINGS, typed)
+    else:
+        settings = run_settings(None, {**typed, "files": [str(path) for path in given]})
+    paths, read_options = settings.files, settings.read_options
+    use_words_of(paths, read_options.recursive)
     with printed_warnings():
         read, notes = read_files(paths, read_options)
-    # files of one specimen stay separate, because each is written again
-    matched = match_clouds(read, options=replace(read_options, merge=False), notes=notes)
+    matched = match_clouds(read, options=read_options, notes=notes)
     print_matching(matched)
     return Sources([Path(path) for path, _ in read], [file for _, file in read], read_options, matched)
 

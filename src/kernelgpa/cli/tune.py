@@ -18,7 +18,7 @@ from ..io.model_file import METHODS
 from ..trust import selection
 from . import options
 from .app import app
-from .messages import print_json, print_matching, print_message, printed_warnings
+from .messages import print_json, print_matching, print_message, printed_warnings, use_words_of, worded
 from .options import Method
 from .settings import MethodSettings, input_section
 
@@ -81,6 +81,7 @@ def tune(
         label_pattern=label_pattern,
         merge=merge,
     )
+    use_words_of(files, recursive)
     with printed_warnings():
         matched = read_clouds(files, read_options)
         print_matching(matched)
@@ -136,7 +137,7 @@ def _trial_record(trial: selection.Trial) -> dict[str, Any]:
 def _table(tuning: selection.Tuning, unit: str | None) -> Table:
     names = list(dict.fromkeys(name for trial in tuning.trials for name in trial.settings))
     table = Table("model", *names, title="settings with the smallest held-out error", caption=_caption(tuning))
-    for heading in (f"sensor-frame error{f' ({unit})' if unit else ''}", "median", "trimmed mean", "RMS"):
+    for heading in (f"{worded('sensor-frame error')}{f' ({unit})' if unit else ''}", "median", "trimmed mean", "RMS"):
         table.add_column(heading, justify="right")
     for trial in sorted(tuning.trials, key=lambda trial: trial.score)[:MOST_ROWS]:
         scores = (trial.score, trial.sensor_median, trial.sensor_trimmed, trial.sensor_rms)

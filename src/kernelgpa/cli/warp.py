@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import FormatError, InvalidObservations
+from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..estimators.base import GPA
-from ..io.atomic import require_writable_file
+from ..io.atomic import require_writable, require_writable_file
 from ..io.files import drop_unsupported, read, read_clouds, suffix_of, write
 from ..io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from ..observations.identifiers import index_of
@@ -25,13 +25,14 @@ from ..trust.metrics import consistency, map_error, sensor_error
 from ..typing import Array, Name
 from . import options
 from .app import app
-from .messages import formatted, print_json, print_matching, print_message, printed_warnings
+from .messages import formatted, print_json, print_matching, print_message, printed_warnings, use_words, worded
 
 Result = Annotated[Path, typer.Argument(help="A result folder.")]
 Mesh = Annotated[Path, typer.Argument(help="A mesh or a file of points, in the cloud's own frame.")]
 CloudName = Annotated[str, typer.Option(help="The cloud that the points belong to: its name, or its number from 0.")]
 WarpedFile = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The file to write.  [NAME-warped beside the input]")
+    Path | None,
+    typer.Option("--output", "-o", help="The file to write.  [the same name in the folder warped, or unwarped]"),
 ]
 Inverse = Annotated[bool, typer.Option("--inverse", help="Warp from the map back into the cloud.")]
 
@@ -58,11 +59,13 @@ def warp(
 
         kernelgpa warp out tumour-in-map.csv --cloud scan7 --inverse -o tumour-in-scan7.csv
     """
-    suffix = suffix_of(mesh)
-    target = output or mesh.with_name(f"{mesh.name[: -len(suffix)]}-{'unwarped' if inverse else 'warped'}{suffix}")
+    suffix_of(mesh)
+    folder = Path("unwarped" if inverse else "warped")  # not beside the input, whose folder may be registered again
+    target = output or folder / mesh.name
     suffix_of(target)  # an error if there is no such format
-    require_writable_file(target)
+    _require_target(target, mesh, given=output is not None)
     gpa, metadata = load_with_metadata(result)
+    use_words(metadata.kind, (*gpa.observations_.names, *gpa.observations_.landmarks))
     name = cloud_of(gpa, cloud)
     landmark_file = read(mesh)
     original = cloud_in(landmark_file, str(name), mesh)
@@ -74,8 +77,19 @@ def warp(
     held, losses = drop_unsupported(replace(landmark_file, clouds=(warped,)), suffix_of(target))
     for note in (*landmark_file.notes, *losses):
         print_message(f"note: {note}")
+    target.parent.mkdir(exist_ok=True)
     write(target, held)
     typer.echo(str(target))
+
+
+def _require_target(target: Path, mesh: Path, given: bool) -> None:
+    """Raise an error unless the file can be written; the folder of the default is created later."""
+    if given:
+        require_writable_file(target)
+        return
+    require_writable(target.parent)
+    if target.resolve() == mesh.resolve():
+        raise InvalidSetting(f"{mesh} would be replaced; give --output")
 
 
 def cloud_in(landmark_file: LandmarkFile, name: str, path: Path) -> LabelledCloud:
@@ -180,6 +194,7 @@ def evaluate(
         kernelgpa evaluate out test-points.csv --truth map.csv --json
     """
     gpa, metadata = load_with_metadata(result)
+    use_words(metadata.kind, (*gpa.observations_.names, *gpa.observations_.landmarks))
     matched = read_clouds(tests, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
     print_matching(matched)
     points = _in_cloud_order(gpa, matched.names, matched.points)
@@ -195,12 +210,14 @@ def evaluate(
 
 def _table(evaluation: Evaluation) -> Table:
     unit = f" {evaluation.unit}" if evaluation.unit else ""
-    table = Table("", "mean", "median", "worst", title=f"{evaluation.points} points of {evaluation.clouds} clouds")
+    table = Table(
+        "", "mean", "median", "worst", title=worded(f"{evaluation.points} points of {evaluation.clouds} clouds")
+    )
     for name, one in (
         ("disagreement", evaluation.disagreement),
         ("sensor-frame error", evaluation.sensor_error),
     ):
-        table.add_row(name, *(formatted(value, unit) for value in (one.mean, one.median, one.worst)))
+        table.add_row(worded(name), *(formatted(value, unit) for value in (one.mean, one.median, one.worst)))
     if evaluation.map_error is not None:
         table.add_row("map error", formatted(evaluation.map_error, unit), "", "")
     return table

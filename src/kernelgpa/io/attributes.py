@@ -58,8 +58,10 @@ def parse_attributes(
 
 
 def _notes(source: str, without: Sequence[str], unused: Sequence[str]) -> list[str]:
-    notes = [f"{source}: {len(without)} clouds have no row ({_listed(without)})"] if without else []
-    return notes + ([f"{source}: {len(unused)} rows are of no cloud ({_listed(unused)})"] if unused else [])
+    clouds = "1 cloud has" if len(without) == 1 else f"{len(without)} clouds have"
+    rows = "1 row is" if len(unused) == 1 else f"{len(unused)} rows are"
+    notes = [f"{source!r}: {clouds} no row ({_listed(without)})"] if without else []
+    return notes + ([f"{source!r}: {rows} of no cloud ({_listed(unused)})"] if unused else [])
 
 
 def _plain(name: str, suffixes: Sequence[str]) -> str:

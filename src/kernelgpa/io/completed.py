@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FormatError
-from ..typing import Array
+from ..typing import Array, IndexArray
 from .files import FORMATS, suffix_of
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from .matching import MatchedClouds
@@ -26,7 +26,7 @@ SD_TABLE = "standard_deviations.csv"
 
 @dataclass(frozen=True)
 class CompletedFiles:
-    """Files, and their clouds with matched landmarks in the same order."""
+    """Files, and their clouds with matched landmarks; several files may be parts of one cloud."""
 
     paths: Sequence[Path]
     files: Sequence[LandmarkFile]
@@ -43,25 +43,25 @@ class CompletedFiles:
 
     def rendered(self, points: Array) -> dict[str, bytes]:  # (n, m, d)
         """The bytes of all files with the positions of their unseen landmarks."""
-        result, t = {}, 0
+        result = {}
+        origins = iter(self.matched.origins)
         for path, file in zip(self.paths, self.files, strict=True):
             clouds = []
-            for one in file.clouds:
-                clouds.append(self._completed(one, points[t], t, file.labelled))
-                t += 1
+            for one, (t, columns) in zip(file.clouds, origins, strict=False):
+                clouds.append(self._completed(one, points[t], columns, file.labelled))
             result[path.name] = self._rendered(path, replace(file, clouds=tuple(clouds)), file)
         return result
 
-    def _completed(self, cloud: LabelledCloud, points: Array, t: int, labelled: bool) -> LabelledCloud:
+    def _completed(self, cloud: LabelledCloud, points: Array, columns: IndexArray, labelled: bool) -> LabelledCloud:
         """One cloud with its unseen landmarks at the given positions (m, d)."""
-        columns = self.matched.columns[t]
         unseen = np.isnan(cloud.points[:, 0])
         filled = cloud.points.copy()
         filled[unseen] = points[columns[unseen]]
         labels, weights = cloud.labels, cloud.weights
         known = ~np.isnan(points[:, 0])
         absent = np.setdiff1d(np.flatnonzero(known), columns)
-        if len(absent) and labelled and self.matched.rule == "label":
+        whole = len(self.matched.origins) == len(self.matched.names)  # otherwise the others are in another file
+        if len(absent) and labelled and whole and self.matched.rule == "label":
             filled = np.vstack([filled, points[absent]])
             labels = (*labels, *(str(self.matched.landmarks[j]) for j in absent))
             weights = None if weights is None else np.concatenate([weights, np.ones(len(absent))])
@@ -78,13 +78,15 @@ class CompletedFiles:
             raise FormatError(
                 path, None, f"it cannot be written back ({problem.found})", "convert it first"
             ) from problem
-        same = len(back.clouds) == len(original.clouds)
-        for one, own in zip(back.clouds, original.clouds, strict=False):
+        if [one.name for one in back.clouds] != [one.name for one in original.clouds]:
+            step = ", or omit the step of frames=" if self.options.frames else ""
+            found = "the format does not keep the names of its clouds"
+            raise FormatError(path, None, found, f"convert it to CSV first (kernelgpa convert){step}")
+        for one, own in zip(back.clouds, original.clouds, strict=True):
             seen = ~np.isnan(own.points[:, 0])
-            same &= np.array_equal(one.points[: len(own.points)][seen], own.points[seen]) and one.name == own.name
-        if not same:
-            found = "the format does not keep all digits or names, so that seen points would change"
-            raise FormatError(path, None, found, "convert it to CSV first (kernelgpa convert)")
+            if not np.array_equal(one.points[: len(own.points)][seen], own.points[seen]):
+                found = "the format does not keep all digits, so that seen points would change"
+                raise FormatError(path, None, found, "convert it to CSV first (kernelgpa convert)")
         return data
 
 

@@ -11,6 +11,7 @@ landmarks.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,7 @@ HOLDS = Capabilities("CSV", weights=True)
 REQUIRED_COLUMNS = ("cloud", "landmark", "x", "y")
 KNOWN_COLUMNS = (*REQUIRED_COLUMNS, "z", "weight")
 FIRST_COLUMN = ("cloud", "name", "id", "specimen", "individual", "")  # of the wide layout
+GEOMORPH_COLUMN = re.compile(r"[XYZ][0-9]+|[0-9]+\.[XYZ]")
 
 WideColumns = dict[str, dict[str, int]]  # label -> axis or "weight" -> index of the column
 
@@ -40,7 +42,15 @@ def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
     clouds, ignored = (_long_clouds if is_long else _wide_clouds)(header, line, rows, source)
     notes = tuple(f"column {short_repr(name)} ignored" for name in ignored)
     notes += ("there is no column of names; clouds are numbered",) if unnamed else ()
-    return LandmarkFile(tuple(clouds), labelled=True, notes=notes).marking(options.missing)
+    kind = "specimen" if not is_long and _is_morphometric(header) else "cloud"
+    return LandmarkFile(tuple(clouds), labelled=True, notes=notes, kind=kind).marking(options.missing)
+
+
+def _is_morphometric(header: list[str]) -> bool:
+    """Whether the rows of a wide table are called specimens, or its columns are named as those of geomorph."""
+    first = header[0].lower()
+    geomorph = len(header) > 1 and GEOMORPH_COLUMN.fullmatch(header[1]) is not None
+    return first in ("specimen", "individual") or (geomorph and first != "cloud")
 
 
 def _numbered(rows: list[Row], name: str) -> list[Row]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import FormatError
+from .text import short_repr
 
 GENERIC = (".txt", ".json", ".csv")
 RESULT = "model.npz"
@@ -56,9 +57,8 @@ def _landmark_files(folder: Path, recursive: bool, suffixes: Sequence[str]) -> t
         example = f"{folder}/*{kinds.most_common(1)[0][0]}"
         raise FormatError(folder, None, f"it mixes formats ({counts})", f"give the files of one, such as {example}")
     ignored = [one.name for one in visible if one not in chosen]
-    note = (
-        f"{folder}: {len(ignored)} other files left out ({', '.join(ignored[:3])}{', ...' if len(ignored) > 3 else ''})"
-    )
+    shown = ", ".join(map(short_repr, ignored[:3])) + (", ..." if len(ignored) > 3 else "")
+    note = f"{str(folder)!r}: {len(ignored)} other {'file' if len(ignored) == 1 else 'files'} left out ({shown})"
     return list(chosen), [note] if ignored else []
 
 

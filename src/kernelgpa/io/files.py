@@ -119,8 +119,18 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> La
     if file.marked_by_code:
         note = f"points not seen because all coordinates are {missing_text(options.missing)}: {file.marked_by_code}"
         file = replace(file, notes=(*file.notes, note))
-    file = replace(file, kind=KINDS.get(suffix, "cloud"))
+    file = replace(file, kind=KINDS.get(suffix, file.kind))
     return choose_markers(choose_frames(file, options.frames, str(path)), options.markers, str(path))
+
+
+def kind_of(paths: Sequence[str | os.PathLike[str]], recursive: bool = False) -> str:
+    """Return what users of these files call a cloud, by their endings; "cloud" if they differ or are not found."""
+    try:
+        found, _ = expand([Path(path) for path in paths], recursive, list(FORMATS))
+        kinds = {KINDS.get(suffix_of(path), "cloud") for path in found}
+    except (FormatError, OSError):
+        return "cloud"
+    return kinds.pop() if len(kinds) == 1 else "cloud"
 
 
 def read_files(

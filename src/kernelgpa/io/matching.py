@@ -24,6 +24,7 @@ from .duplicates import duplicate_notes, placeholder_notes
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from .matching_rules import Matching, matchings
 from .merging import merge_specimens
+from .text import short_repr
 
 MOST_OF_MEMORY = 0.5  # share of the free memory that the arrays may take
 MOST_UNMATCHED = 0.05  # share of the landmarks that occur in one cloud only, above which a remedy is named
@@ -47,7 +48,7 @@ class MatchedClouds:
     kind: str = "cloud"  # what the files call a cloud: "specimen", "frame" or "cloud"
     candidates: tuple[Matching, ...] = ()  # what each rule would give
     links: IndexArray | None = None  # (e, 2) of the landmarks, if a file has a wireframe
-    columns: tuple[IndexArray, ...] = ()  # for each cloud, the landmark of each of its points, in the order of its file
+    origins: tuple[tuple[int, IndexArray], ...] = ()  # of each cloud as read: its cloud here, and its points' landmarks
 
     @cached_property
     def observations(self) -> Observations:
@@ -74,7 +75,8 @@ def match_clouds(
     options = options or ReadOptions()
     if not any(file.clouds for _, file in files):
         raise InvalidObservations("the files contain no clouds; give at least one")
-    files, stems, merge_notes = merge_specimens(files, options.merge, [_stem(source) for source, _ in files])
+    given = files
+    files, stems, specimens, merge_notes = merge_specimens(files, options.merge, [_stem(source) for source, _ in files])
     clouds = [(source, one) for source, file in files for one in file.clouds]
     names, name_notes = _cloud_names(clouds)
     candidates = _candidates([file for _, file in files], stems, options.label_pattern)
@@ -95,10 +97,10 @@ def match_clouds(
         _unit(files),
         faces,
         _times([one for _, one in clouds]),
-        _kind(files),
+        common_kind([file for _, file in files]),
         tuple(candidates.values()),
         next((file.links for _, file in files if file.links is not None), None) if chosen.rule == "order" else None,
-        columns,
+        _origins([file for _, file in given], specimens, columns),
     )
 
 
@@ -120,6 +122,24 @@ def _landmarks(matching: Matching) -> tuple[list[Name], tuple[IndexArray, ...]]:
         landmarks = list(in_order([landmarks]))
     position = {key: j for j, key in enumerate(landmarks)}
     return landmarks, tuple(np.array([position[key] for key in own], dtype=np.intp) for own in keys)
+
+
+def _origins(
+    files: Sequence[LandmarkFile], specimens: Sequence[int] | None, columns: Sequence[IndexArray]
+) -> tuple[tuple[int, IndexArray], ...]:
+    """Return for each cloud of the files the cloud that it became, or a part of which it became, and its landmarks.
+
+    ``specimens`` : the cloud of each file if files of one cloud each were merged, in the order of the files.
+    """
+    if specimens is None:
+        return tuple(enumerate(columns))
+    used: Counter[int] = Counter()
+    origins = []
+    for file, t in zip(files, specimens, strict=True):
+        count = len(file.clouds[0].labels)
+        origins.append((t, columns[t][used[t] : used[t] + count]))
+        used[t] += count
+    return tuple(origins)
 
 
 def _stem(source: str) -> str:
@@ -170,8 +190,9 @@ def _times(clouds: Sequence[LabelledCloud]) -> tuple[float, ...] | None:
     return known if len(known) == len(times) else None
 
 
-def _kind(files: Sequence[tuple[str, LandmarkFile]]) -> str:
-    kinds = {file.kind for _, file in files}
+def common_kind(files: Sequence[LandmarkFile]) -> str:
+    """Return what all files call a cloud; "cloud" if they differ."""
+    kinds = {file.kind for file in files}
     return kinds.pop() if len(kinds) == 1 else "cloud"
 
 
@@ -240,7 +261,7 @@ def _condensed_notes(files: Sequence[tuple[str, LandmarkFile]]) -> list[str]:
         for note in file.notes:
             sources.setdefault(note, []).append(source)
     return [
-        f"{Path(own[0]).name}: {note}" if len(own) == 1 else f"{len(own)} files: {note}"
+        f"{short_repr(Path(own[0]).name)}: {note}" if len(own) == 1 else f"{len(own)} files: {note}"
         for note, own in sources.items()
     ]
 

@@ -26,8 +26,10 @@ Specimens = dict[str, dict[str, Source]]  # name -> kind -> file
 
 def merge_specimens(
     files: Sequence[Source], merge: bool | None, stems: Sequence[str]
-) -> tuple[list[Source], list[str], list[str]]:
-    """Return the files with those of one specimen merged, their stems, and notes.
+) -> tuple[list[Source], list[str], list[int] | None, list[str]]:
+    """Return the files with those of one specimen merged, their stems, the specimen of each file, and notes.
+
+    The specimens are None if no files were merged.
 
     ``merge`` : None merges if the names and the labels leave no doubt; True merges what has the same beginning.
     """
@@ -38,11 +40,12 @@ def merge_specimens(
                 "merge is True, but no two files of one cloud each have names that differ only after the last _, - or "
                 "space; rename the files, such as gor7_landmarks and gor7_patch"
             )
-        return list(files), list(stems), []
+        return list(files), list(stems), None, []
     merged = [(_renamed(name, kinds) if len(kinds) == 1 else _merged(name, kinds)) for name, kinds in groups.items()]
     kinds = ", ".join(dict.fromkeys(kind for own in groups.values() for kind in own))
     note = f"{len(files)} files are merged into {len(groups)} specimens by the beginning of their names ({kinds})"
-    return merged, list(groups), [note]
+    specimens = {source: t for t, own in enumerate(groups.values()) for source, _ in own.values()}
+    return merged, list(groups), [specimens[source] for source, _ in files], [note]
 
 
 def _groups(files: Sequence[Source], stems: Sequence[str]) -> Specimens | None:

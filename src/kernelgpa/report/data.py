@@ -7,7 +7,7 @@ said in ``trust.agreement``.
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 
 import numpy as np
@@ -165,6 +165,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
     observations = gpa.observations_
     drawn = _drawn_landmarks(len(observations.clouds), len(gpa.map_), observations.dimension, limits)
     words = vocabulary(metadata.kind)
+    names = words.changed_by_translation(assessment.names)
     return PageData(
         title=str(metadata.title),
         words=words,
@@ -173,7 +174,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         surface=None if metadata.surface is None else _surface(*metadata.surface),
         outlier_threshold=assessment.procrustes.threshold,
         unit="" if metadata.unit is None else str(metadata.unit),
-        notes=[words.translate(str(note)) for note in metadata.notes],
+        notes=[words.translate(str(note), names) for note in metadata.notes],
         dimension=observations.dimension,
         clouds=[str(name) for name in observations.names],
         landmarks=[str(name) for name in observations.landmarks],
@@ -184,7 +185,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         certificate=words.translate(_certificate(gpa)),
         choice="" if gpa.automatic_ is None else words.translate(str(gpa.automatic_)),
         summary=_error_summary(agreement),
-        findings=[_translated(one, words) for one in assessment.findings],
+        findings=assessment.worded_findings(metadata.kind),
         map=packed(gpa.map_),
         axis_ranges=_axis_ranges(gpa.map_, agreement.warped[agreement.counted]),
         faces=None if metadata.faces is None else _faces(metadata.faces, gpa.map_),
@@ -210,12 +211,6 @@ def _is_shown(column: Column, metadata: Metadata) -> bool:
     """Sizes and shape distances mean little where a moving sensor sees a part of the scene."""
     of_shape = column.name in ("centroid_size", "procrustes_distance", "outlier")
     return not of_shape or bool(metadata.attributes) or vocabulary(metadata.kind).shapes
-
-
-def _translated(finding: Finding, words: Vocabulary) -> Finding:
-    texts = (words.translate(text) for text in (finding.kind, finding.found, finding.action))
-    kind, found, action = texts
-    return replace(finding, kind=kind, found=found, action=action)
 
 
 def _unseen(visible: BoolArray) -> list[tuple[int, int]] | None:

@@ -20,6 +20,7 @@ from ..trust.procrustes import ProcrustesStatistics, procrustes_statistics
 from ..typing import Array, Name
 from .metadata import Metadata
 from .tables import Column, cloud_columns, known_medians, landmark_columns
+from .vocabulary import vocabulary
 
 NO_LOSS = "none"  # the word for no robust loss in settings files and on the command line
 Scalar = bool | int | float | str | None  # what both JSON and TOML can hold, except that TOML has no null
@@ -44,6 +45,17 @@ class Assessment:
     @cached_property
     def procrustes(self) -> ProcrustesStatistics:
         return procrustes_statistics(self.gpa)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the clouds and of the landmarks, which are never translated."""
+        return [str(name) for name in (*self.gpa.observations_.names, *self.gpa.observations_.landmarks)]
+
+    def worded_findings(self, kind: str) -> list[Finding]:
+        """The findings in the words for specimens, frames or clouds."""
+        words = vocabulary(kind)
+        names = words.changed_by_translation(self.names)
+        return [words.translated(finding, names) for finding in self.findings]
 
     @cached_property
     def landmark_columns(self) -> list[Column]:
@@ -122,7 +134,7 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         matched_by=metadata.matched_by,
         unit=metadata.unit,
         frame=metadata.frame,
-        notes=list(metadata.notes),
+        notes=[vocabulary(metadata.kind).translate(str(note), assessment.names) for note in metadata.notes],
         disagreement=ErrorStatistics.of(errors.in_map, names),
         sensor_frame_error=ErrorStatistics.of(errors.in_sensor_frame, names),
         left_out_error=ErrorStatistics.of(known_medians(residuals, axis=0), names),
@@ -131,7 +143,7 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         certified=gpa.certified_,
         optimality_gap=None if gpa.certificate_ is None else _finite(gpa.certificate_.gap),
         left_out=[str(observations.names[t]) for t in gpa.registration_.problem.left_out],
-        findings=assessment.findings,
+        findings=assessment.worded_findings(metadata.kind),
         kind=metadata.kind,
     )
 
