@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import DegenerateCloud, InvalidObservations, warn
+from ...errors import DegenerateCloud, InvalidObservations, WeaklyConnected, warn
 from ...gauge.mirror import MirrorImages, find_mirror_images, is_mirror_image
 from ...gauge.rigid import rigid_registration
 from ...observations import Cloud, Observations
@@ -36,7 +36,7 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
         problem = _with_mirror_images(problem, found.mirrored, mirrored)
     if len(found.doubtful):
         warn(_doubtful_message([observations.names[t] for t in found.doubtful]))
-    messages = _unshared_messages(problem) + _coincidence_messages(observations)
+    messages = _line_messages(problem) + _unshared_messages(problem) + _coincidence_messages(observations)
     for message in messages if sizes_differ else messages + _size_messages(problem):
         warn(message)
     return problem
@@ -45,18 +45,34 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
 def _confirmed(found: MirrorImages, problem: Problem) -> MirrorImages:
     """Only those that are mirror images of the rigid map of the others, too; the rest are doubtful.
 
-    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.
+    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.  A cloud
+    without which the others are not connected, or that shares too few landmarks with them to be placed, is doubtful.
     """
-    if not len(found.mirrored):
+    sure = _with_a_place(found.mirrored, problem.observations)
+    if len(sure):
+        try:
+            others = problem_of(problem.observations, np.setdiff1d(problem.participating, sure))
+            rigid = rigid_registration(others.participants, others.initial.gauge.rotations).gauge.map
+            clouds = others.restricted.clouds
+            sure = sure[[is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in sure]]
+        except (DegenerateCloud, WeaklyConnected):
+            sure = sure[:0]
+    if len(sure) == len(found.mirrored):
         return found
-    try:
-        others = problem_of(problem.observations, np.setdiff1d(problem.participating, found.mirrored))
-    except DegenerateCloud:  # one shares too few landmarks with the others; leaving it out raises this error again
-        return found
-    rigid = rigid_registration(others.participants, others.initial.gauge.rotations).gauge.map
-    clouds = others.restricted.clouds
-    sure = np.array([is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in found.mirrored])
-    return MirrorImages(found.mirrored[sure], np.union1d(found.doubtful, found.mirrored[~sure]))
+    fewer = MirrorImages(sure, np.union1d(found.doubtful, np.setdiff1d(found.mirrored, sure)))
+    return _confirmed(fewer, problem)  # those that are doubtful participate, which changes the map of the others
+
+
+def _with_a_place(mirrored: IndexArray, observations: Observations) -> IndexArray:
+    """The clouds that share enough landmarks with a map of all other clouds to have a pose and a warp."""
+    others = np.setdiff1d(np.arange(len(observations.clouds)), mirrored)
+    shared = observations.select(np.flatnonzero(observations.at(others).counts >= 2))
+    return mirrored[[_can_be_placed(shared.clouds[t]) for t in mirrored]]
+
+
+def _can_be_placed(cloud: Cloud) -> bool:
+    """Whether a cloud has more points than dimensions, and not all in one position."""
+    return len(cloud.seen) > cloud.points.shape[1] and cloud.frame.rank > 0
 
 
 def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> Problem:
@@ -77,9 +93,19 @@ def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> P
 
 def _doubtful_message(names: Sequence[Name]) -> str:
     return (
-        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets and weakly "
+        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets, bodies with joints and weakly "
         "connected clouds do; check the handedness otherwise"
     )
+
+
+def _line_messages(problem: Problem) -> list[str]:
+    names = [problem.observations.names[t] for t in problem.on_lines]
+    if not names:
+        return []
+    return [
+        f"{_listed('cloud', names)} connected with the others by landmarks on one line only, and the turn about this "
+        "line is arbitrary; add shared landmarks off the line"
+    ]
 
 
 def _unshared_messages(problem: Problem) -> list[str]:
