@@ -12,7 +12,7 @@ from ...gauge.mirror import MirrorImages, find_mirror_images, is_mirror_image
 from ...gauge.rigid import rigid_registration
 from ...observations import Cloud, Observations
 from ...observations.geometry import RESOLUTION_MARGIN
-from ...typing import Array, IndexArray, Name
+from ...typing import Array, BoolArray, IndexArray, Name
 from .participants import Problem, problem_of
 
 COINCIDENT = 4  # landmarks of one cloud at exactly the same position that are too many for chance
@@ -93,8 +93,8 @@ def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> P
 
 def _doubtful_message(names: Sequence[Name]) -> str:
     return (
-        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets, bodies with joints and weakly "
-        "connected clouds do; check the handedness otherwise"
+        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets, bodies with "
+        "joints and weakly connected clouds do; check the handedness otherwise"
     )
 
 
@@ -161,16 +161,29 @@ def _runs(order: IndexArray, ascending: Array, tolerance: float) -> list[IndexAr
 
 def _size_messages(problem: Problem) -> list[str]:
     """Clouds that are probably given in another unit than the others."""
-    clouds, stacked, M = problem.participants.clouds, problem.participants.stacked, problem.initial.gauge.map
-    means = (stacked.weights.T @ M) / stacked.total_weights[:, None]
-    map_squares = stacked.weights.T @ np.sum(M**2, axis=1) - stacked.total_weights * np.sum(means**2, axis=1)
-    own_squares = np.trace(stacked.moments, axis1=1, axis2=2)
-    ratios = np.sqrt(own_squares / np.maximum(map_squares, np.finfo(np.float64).tiny))
+    participants = problem.participants
+    ratios = relative_sizes(participants.points, problem.initial.gauge.map)
     return [
-        f"cloud {cloud.name!r} is {ratio:.3g} times as large as the others are on its landmarks; check its unit"
-        for cloud, ratio in zip(clouds, ratios / np.median(ratios), strict=True)
-        if not 1 / SIZE_RATIO < ratio < SIZE_RATIO
+        f"cloud {participants.names[t]!r} is {ratios[t]:.3g} times as large as the others are on its landmarks; check "
+        "its unit"
+        for t in np.flatnonzero(of_another_size(ratios))
     ]
+
+
+def of_another_size(ratios: Array) -> BoolArray:
+    return np.asarray((ratios > SIZE_RATIO) | (ratios < 1 / SIZE_RATIO))
+
+
+def relative_sizes(points: Array, positions: Array) -> Array:  # (n, m, d), (m, d) -> (n,)
+    """The median distance of the landmarks of each cloud from its centre, relative to the map and to other clouds."""
+    ratios = np.ones(len(points))
+    for t, one in enumerate(points):
+        both = np.isfinite(one[:, 0]) & np.isfinite(positions[:, 0])
+        own, mapped = (
+            np.median(np.linalg.norm(x - np.median(x, axis=0), axis=1)) for x in (one[both], positions[both])
+        )
+        ratios[t] = own / mapped if own > 0 and mapped > 0 else np.nan
+    return np.asarray(np.nan_to_num(ratios / np.nanmedian(ratios), nan=1.0))
 
 
 def _listed(what: str, names: Sequence[Name]) -> str:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from scipy.spatial import KDTree
 
 from ...observations.arrays import finite_rows
+from ...observations.geometry import frame_of
 from ...spectrum.eigenpairs import Uniqueness
 from ...typing import Name
 from ...warps.automatic import evenly_spaced
@@ -17,7 +18,7 @@ from .finding import Finding, FittedRegistration
 COLLAPSED = 0.5  # the median stretch of space below which, or above whose inverse, a map has collapsed
 SMALL_GAP = 0.1  # relative gap between eigenvalues d and d + 1 below which the paper's map is unreliable
 NARROWEST_BANDWIDTH, WIDEST_BANDWIDTH = 0.02, 10.0  # beyond these a kernel is useless
-MOST_ROUND_TRIPS = 5000  # landmarks that are taken into the map and back
+MOST_ROUND_TRIPS = 2000  # landmarks that are taken into the map and back
 NEGLIGIBLE_SHARE = 0.01  # of a cloud's landmarks
 COARSE_SHARE = 0.1  # share of the map's size that the error of inducing points may reach
 EXTRAPOLATION = 3.0  # multiple of the median distance between neighbouring landmarks from which points are far away
@@ -35,8 +36,13 @@ def small_gap(evidence: Evidence) -> list[Finding]:
 
 
 def collapsed_map(evidence: Evidence) -> list[Finding]:
+    """Warps that flatten space, in directions in which rigid registration does not give a sheet either.
+
+    The mean of a sheet that bends to both sides is flat, however thick the clouds are.
+    """
     gpa = evidence.gpa
-    rank = int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0]))
+    rigid, _ = evidence.rigid_map
+    rank = frame_of(rigid[np.isfinite(rigid[:, 0])]).reliable_rank
     clouds = zip(gpa.warps_, gpa.observations_.clouds, gpa.size_factors_, strict=True)
     stretches = [
         np.linalg.svd(warp.sensor_jacobian(cloud.points), compute_uv=False)[:, :rank] / factor
