@@ -28,7 +28,7 @@ from .suspicious import weight_shares
 OUTLIER_SPREADS = 8.0  # standard deviations from which a residual is suspicious
 OUTLIER_RIGID_DISTANCES = 2.0  # and the multiple of the median rigid distance that it must exceed, as in robust fits
 NEIGHBOURS = 6  # landmarks with which the displacement of an observation is compared
-UNLIKE_NEIGHBOURS = 0.5  # share of a displacement that must differ; the corners of a bent sheet go further than others
+UNLIKE_NEIGHBOURS = 0.7  # share of a displacement that must differ; the corners of a bent sheet go further than others
 NO_RESIDUALS = "no cloud has more landmarks than its warp needs, so that no observation has a leave-one-out residual"
 
 
