@@ -22,6 +22,7 @@ GENERATOR = '<meta name="generator" content="kernelgpa reproduce">'
 FILE_LIST = re.compile(r'<meta name="files" content="([^"]*)">')
 EXTRA_STYLE = """
 .scroll { max-height: none; margin: 1rem 0; } th { vertical-align: bottom; }
+.scroll :is(th, td):first-child { position: sticky; left: 0; min-width: 7rem; background: var(--card); }
 td.best { font-weight: 700; background: var(--wash); }
 li.holds::marker { content: "\\2713  "; color: var(--accent); }
 li.fails::marker { content: "\\2717  "; color: #b35900; }
