@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 import shlex
@@ -159,6 +160,16 @@ def test_every_statement_of_the_paper_has_its_module_and_its_test():
     for kind, count in NUMBERED_IN_THE_PAPER.items():
         listed = {number for row in rows for number in numbers_of(kind, row[0])}
         assert listed == set(range(1, count + 1)), kind
+
+
+def test_the_functions_that_the_table_of_the_paper_names_exist():
+    text = (DOCS / "paper.md").read_text(encoding="utf-8").split("\n## 2. ")[1].split("\n## 3. ")[0]
+    links = re.findall(r"\]\(\.\./src/kernelgpa/([\w/]+\.py)\)(?:`::(\w+)`)?", text)
+    assert links
+    for path, name in links:
+        defined = ast.parse((ROOT / "src" / "kernelgpa" / path).read_text(encoding="utf-8")).body
+        names = {one.name for one in defined if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+        assert name in names, (path, name)
 
 
 NUMBERED_IN_THE_PAPER = {

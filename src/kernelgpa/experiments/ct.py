@@ -19,7 +19,7 @@ from ..typing import Array, IndexArray
 from . import scenes, scoring
 from .figures import CaptionedFigure, panel_per_method
 from .scoring import Scores, Settings, TuningPlan
-from .tables import ALL_METHODS, PROGRAM_KERNEL, Claim, Outcome, Parameter, Table, paper_claims, paper_numbers
+from .tables import ALL_METHODS, PROGRAM_KERNEL, TUNED, Claim, Outcome, Parameter, Table, paper_claims, paper_numbers
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run(plan: Plan, seed: int) -> Outcome:
     scene = scenes.ct(scenes.CALIBRATED_CT, plan.seen_in, seed)
     categories = fit_categories(scene.points, scene.seen_in, scene.points, plan.settings, plan.tuning, scene.template)
     scores = _scores(categories, "")
-    notes = _notes(categories, "")
+    chosen = notes(categories, "")
     harder_scores: dict[str, dict[str, Scores]] = {}
     for name, constants in scenes.HARDER_CT.items():
         harder = scenes.ct(constants, plan.seen_in, seed)
@@ -54,7 +54,7 @@ def run(plan: Plan, seed: int) -> Outcome:
         test = np.where(harder.wrong[:, :, None], np.nan, exact)  # neither noisy nor wrong
         fits = fit_categories(harder.points, harder.seen_in, test, plan.settings, plan.tuning, harder.template)
         harder_scores |= _scores(fits, f", {name}")
-        notes += _notes(fits, f", {name}")
+        chosen += notes(fits, f", {name}")
     title = "disagreement on the landmarks of the other categories"
     table = scoring.score_table("ct", title, scores)
     harder_table = scoring.score_table("ct-harder", f"{title}, second set", harder_scores)
@@ -72,7 +72,7 @@ def run(plan: Plan, seed: int) -> Outcome:
             *scoring.own_claims(harder_table),
         ],
         _figures(scene, scores, harder_scores),
-        notes,
+        chosen,
         _parameters(plan, scene),
     )
 
@@ -81,15 +81,17 @@ def _scores(categories: Categories, suffix: str) -> dict[str, dict[str, Scores]]
     return {f"seen in {count}{suffix}": scores for count, (_, scores) in categories.items()}
 
 
-def _notes(categories: Categories, suffix: str) -> list[str]:
+def notes(categories: Categories, suffix: str) -> list[str]:
     return [
-        scoring.describe_tuned(models["tuned"], f"seen in {count}{suffix}") for count, (models, _) in categories.items()
+        note
+        for count, (models, _) in categories.items()
+        for note in scoring.describe_settings(models, f"seen in {count}{suffix}")
     ]
 
 
 def _by_share(plan: Plan, seed: int) -> tuple[Table, list[Claim]]:
     """Tabulate the mean disagreement on the calibrated bodies with fewer wrong matches than the calibration finds."""
-    columns = tuple(method for method in ALL_METHODS if method != "tuned")
+    columns = tuple(method for method in ALL_METHODS if method != TUNED)
     table = Table("ct-wrong", "mean disagreement by the share of wrong matches", "mm", columns)
     claims = []
     for share in (*FEWER_WRONG, scenes.CALIBRATED_CT.wrong):
@@ -99,7 +101,7 @@ def _by_share(plan: Plan, seed: int) -> tuple[Table, list[Claim]]:
             with scoring.without_warnings():
                 models = {
                     method: model.fit(scene.points[:, own])
-                    for method, model in scoring.with_given_settings(plan.settings).items()
+                    for method, model in scoring.untuned_methods(plan.settings).items()
                 }
             warped = [models[method].transform_clouds(scene.points[:, ~own]) for method in columns]
             table.add(

@@ -76,7 +76,7 @@ def run(plan: Plan, seed: int) -> Outcome:
     units, unit_claim = _units(calibrated, plan.settings)
     chin, chin_models, chin_figure = _chin({"chin": calibrated.scene, "harder, chin": harder.scene}, plan)
     tables = [distances, _distances("face-harder-expressions", f"{title}, second set", harder), units, table, chin]
-    tuned = {"all": calibrated.models, "harder": harder.models, **chin_models}
+    fitted = {"all": calibrated.models, "harder": harder.models, **chin_models}
     return Outcome(
         "face",
         "Face",
@@ -89,7 +89,7 @@ def run(plan: Plan, seed: int) -> Outcome:
             ),
             "chin": chin_figure,
         },
-        [scoring.describe_tuned(models["tuned"], name) for name, models in tuned.items()],
+        [note for name, models in fitted.items() for note in scoring.describe_settings(models, name)],
         [
             Parameter("expressions", "5", str(len(scenes.PAPER_EXPRESSIONS))),
             Parameter("vertices", "5118", str(plan.vertices)),

@@ -80,9 +80,10 @@ def run(plan: Plan, seed: int) -> Outcome:
         [*_claims(table), *(claim for one in tables for claim in scoring.own_claims(one))],
         _figures(first, last, name) | {"extrapolation": extrapolation_figure},
         [
-            scoring.describe_tuned(one.models["tuned"], f"{prefix}{label}")
+            note
             for prefix, fits in (("", calibrated), ("harder, ", harder))
             for label, one in fits.items()
+            for note in scoring.describe_settings(one.models, f"{prefix}{label}")
         ],
         _parameters(plan, last.scene),
     )

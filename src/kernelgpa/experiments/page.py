@@ -22,6 +22,7 @@ GENERATOR = '<meta name="generator" content="kernelgpa reproduce">'
 FILE_LIST = re.compile(r'<meta name="files" content="([^"]*)">')
 EXTRA_STYLE = """
 .scroll { max-height: none; margin: 1rem 0; } th { vertical-align: bottom; }
+.scroll :is(th, td):first-child { position: sticky; left: 0; min-width: 7rem; background: var(--card); }
 td.best { font-weight: 700; background: var(--wash); }
 li.holds::marker { content: "\\2713  "; color: var(--accent); }
 li.fails::marker { content: "\\2717  "; color: #b35900; }
@@ -40,7 +41,9 @@ TERMS = {
     "kernel (program)": "the paper's kernel method as the authors' program computes it (R_g = I); kernel (0.25, 0.1) "
     "means bandwidth 0.25, as a share of the mean distance between landmarks, and smoothing 0.1",
     "kernel (paper)": "the same with the rotation R_g of the paper's text",
-    "default": "this project's faithful map with the same settings",
+    "kernel (faithful)": "this project's faithful map with the paper's bandwidth and smoothing and no robust loss: it "
+    "differs from the two columns before in the form of the map only",
+    "automatic": "KernelGPA() without any setting: bandwidth, smoothing and robust loss are chosen from the data",
     "tuned": "the family and the settings with the least error on left-out landmarks, robust if that lowers it",
     "disagreement": "the distance of the clouds' images of a test point from their mean, in the map",
     "sensor error": "the same in the cloud's own frame, which a shrinking map cannot lower",

@@ -28,17 +28,19 @@ from ..trust import selection
 from ..trust.metrics import map_error
 from ..typing import Array
 from .figures import CaptionedFigure
-from .scoring import (
-    FULL_TUNING,
-    QUICK_TUNING,
-    Settings,
-    TuningPlan,
-    describe_tuned,
-    fit_tuned,
-    own_claims,
-    without_warnings,
+from .scoring import FULL_TUNING, QUICK_TUNING, Settings, TuningPlan, as_code, fit_tuned, own_claims, without_warnings
+from .tables import (
+    AUTOMATIC,
+    FAITHFUL,
+    PAPER_KERNEL,
+    PROGRAM_KERNEL,
+    TUNED,
+    Claim,
+    Outcome,
+    Parameter,
+    Table,
+    formatted,
 )
-from .tables import PAPER_KERNEL, PROGRAM_KERNEL, Claim, Outcome, Parameter, Table, formatted
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def run(plan: Plan, seed: int) -> Outcome:
         tables,
         [claim for table in tables for claim in [*_claims(table, views * landmarks), *own_claims(table)]],
         {"removed": CaptionedFigure(_figure(errors, plan.removals), caption)},
-        [describe_tuned(model, f"{count} removed") for count, model in tuned.items()],
+        [f"{TUNED}, {count} removed: {as_code(model)}" for count, model in tuned.items()],
         [
             Parameter("views; landmarks", "8; 155", f"{views}; {landmarks}"),
             Parameter(
@@ -127,11 +129,11 @@ def _median_errors(
 def _trial(
     scene: simulate.Simulation, count: int, trial: int, tuned: DeformableGPA, folds: int | str, seed: int
 ) -> dict[str, list[float]]:
-    """Return the errors of each method with both kinds of scales, and of this project's two, on the same data."""
+    """Return the errors of each method with both kinds of scales, and of this project's three, on the same data."""
     thinned = _thinned(scene, count, trial, seed)
     columns = {f"{name}, {method}": model for method in COMPARED_SCALES for name, model in models(method).items()}
     columns[f"{PAPER_KERNEL}, refined"] = KernelGPA(**KERNEL_SETTINGS, modes="paper")
-    columns |= {"default": KernelGPA(**KERNEL_SETTINGS), "tuned": tuned}
+    columns |= {FAITHFUL: KernelGPA(**KERNEL_SETTINGS), AUTOMATIC: KernelGPA(), TUNED: tuned}
     return {column: _errors_of(model, thinned, scene.template, folds) for column, model in columns.items()}
 
 

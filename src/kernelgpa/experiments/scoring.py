@@ -1,9 +1,10 @@
-"""The seven methods of every table, their scores on test points, and the claims about this project's own two methods.
+"""The methods of every table, their scores on test points, and the claims about the three methods of this project.
 
 The first five columns are the methods of the paper.  "kernel (program)", "affine" and "thin-plate" have the form of the
 authors' program (``modes="program"``, R_g = I); "kernel (paper)" has the R_g of the paper's text (``modes="paper"``).
-The last two are this project's: "default" is the faithful map with the same settings; "tuned" is the family and the
-settings with the least cross-validation error, with robust weights if they lower it.
+The last three are this project's: "kernel (faithful)" is the faithful map with the same settings; "automatic"
+is ``KernelGPA()``, which chooses its settings from the data; "tuned" is the family and the settings with the least
+cross-validation error, with robust weights if they lower it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn import config_context
+from sklearn.base import clone
 
 from .. import simulate
 from ..errors import KernelGPAWarning
@@ -24,11 +27,14 @@ from ..trust import metrics, selection
 from ..typing import Array, BoolArray
 from .tables import (
     ALL_METHODS,
+    AUTOMATIC,
+    FAITHFUL,
     KERNEL_METHODS,
     OWN_METHODS,
     PAPER_KERNEL,
     PAPER_METHODS,
     PROGRAM_KERNEL,
+    TUNED,
     Claim,
     Table,
     formatted,
@@ -79,19 +85,19 @@ QUICK_TUNING = TuningPlan(
 )
 
 
-# -- the seven methods --
+# -- the methods --
 
 
 def fit_methods(points: Array, settings: Settings, tuning: TuningPlan) -> dict[str, GPA]:  # (n, m, d)
-    """Return all seven methods, fitted."""
+    """Return all methods, fitted."""
     with without_warnings():
-        models = {name: model.fit(points) for name, model in with_given_settings(settings).items()}
-        models["tuned"] = fit_tuned(points, tuning)
+        models = {name: model.fit(points) for name, model in untuned_methods(settings).items()}
+        models[TUNED] = fit_tuned(points, tuning)
     return models
 
 
-def with_given_settings(settings: Settings) -> dict[str, GPA]:
-    """Return the methods of the paper and the default, with the settings of the paper, not fitted."""
+def untuned_methods(settings: Settings) -> dict[str, GPA]:
+    """Return the methods that need no tuning, not fitted: the paper's settings, and automatic ones."""
     bandwidth, smoothing = settings.bandwidth, settings.smoothing
     return {
         "rigid": RigidGPA(),
@@ -101,7 +107,8 @@ def with_given_settings(settings: Settings) -> dict[str, GPA]:
         ),
         PROGRAM_KERNEL: KernelGPA(bandwidth=bandwidth, smoothing=smoothing, modes="program", robust=None),
         PAPER_KERNEL: KernelGPA(bandwidth=bandwidth, smoothing=smoothing, modes="paper", robust=None),
-        "default": KernelGPA(bandwidth=bandwidth, smoothing=smoothing, robust=None),
+        FAITHFUL: KernelGPA(bandwidth=bandwidth, smoothing=smoothing, robust=None),
+        AUTOMATIC: KernelGPA(),
     }
 
 
@@ -126,9 +133,20 @@ def trimmed_error(model: GPA, points: Array, folds: int) -> float:
     return float(np.sqrt(np.mean(ordered[: len(ordered) - len(ordered) // TRIMMED_SHARE] ** 2)))
 
 
-def describe_tuned(model: GPA, scene: str) -> str:
-    """Return the tuned settings as code, so that anybody can repeat the fit."""
-    return f"tuned, {scene}: {' '.join(repr(model).split())}"
+def describe_settings(models: Mapping[str, GPA], scene: str) -> list[str]:
+    """Return the settings that were chosen from the data as code, without relying on any default of the estimators."""
+    automatic = models[AUTOMATIC]
+    used = {name: getattr(automatic, f"{name}_") for name in ("bandwidth", "smoothing", "robust")}
+    return [
+        f"{AUTOMATIC}, {scene}: {as_code(clone(automatic).set_params(**used))}",
+        f"{TUNED}, {scene}: {as_code(models[TUNED])}",
+    ]
+
+
+def as_code(model: GPA) -> str:
+    """Return the call that makes the estimator, with all of its parameters."""
+    with config_context(print_changed_only=False):
+        return " ".join(repr(model).split())
 
 
 @contextmanager
@@ -243,7 +261,7 @@ def method_values(row: Mapping[str, float]) -> str:
 
 
 def own_claims(table: Table) -> list[Claim]:
-    """Compare the default and the tuned method with the paper's, in each row of sensor-frame or map errors."""
+    """Compare the methods of this project with the paper's, in each row of sensor-frame or map errors."""
     others = [column for column in table.columns if column not in OWN_METHODS]
     claims = []
     for label, _ in table.rows:
@@ -277,8 +295,8 @@ def _reason(table: Table, label: str, method: str, rival: str) -> str:
     """Return why an error is above the rival's, if the table itself shows a reason; otherwise an empty text."""
     scene, _, statistic = label.rpartition(": ")
     row = table.row(label)
-    if "wrong" in scene and method == "default":
-        return "the default does not reject wrong matches; robust fitting does"
+    if "wrong" in scene and method == FAITHFUL:
+        return "without a robust loss wrong matches are not rejected"
     folded = _row_if_present(table, f"{scene}: {FOLD_COUNT}")
     if statistic.endswith("mean") and folded.get(method):
         median = table.row(f"{scene}: sensor error, median")
@@ -288,9 +306,9 @@ def _reason(table: Table, label: str, method: str, rival: str) -> str:
     nearer = bool(map_errors) and map_errors[method] < map_errors[rival]
     if "sensor" in statistic and nearer and row[method] <= CLOSE_RATIO * row[rival]:
         return "within 5 %, and the map is nearer to the truth"
-    if method == "default" and "sensor" in statistic and not rival.startswith("kernel"):
+    if method == FAITHFUL and "sensor" in statistic and not rival.startswith("kernel"):
         return f"{rival} suits these data better than kernels with these settings, the paper's kernel included"
-    if method == "tuned" and "sensor" in statistic:
+    if method != FAITHFUL and "sensor" in statistic:
         return "the error on left-out landmarks did not predict the error on the test points"
     return ""
 

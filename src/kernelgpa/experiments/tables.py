@@ -21,7 +21,10 @@ PROGRAM_KERNEL = "kernel (program)"  # R_g = I, as in the authors' program
 PAPER_KERNEL = "kernel (paper)"  # with R_g, as in the paper's formulation
 KERNEL_METHODS = (PROGRAM_KERNEL, PAPER_KERNEL)
 PAPER_METHODS = ("rigid", "affine", "thin-plate", *KERNEL_METHODS)
-OWN_METHODS = ("default", "tuned")
+FAITHFUL = "kernel (faithful)"  # the faithful map, with the bandwidth and the smoothing of the paper
+AUTOMATIC = "automatic"  # KernelGPA(), which chooses its settings from the data
+TUNED = "tuned"
+OWN_METHODS = (FAITHFUL, AUTOMATIC, TUNED)
 ALL_METHODS = (*PAPER_METHODS, *OWN_METHODS)  # the columns of most tables
 
 PAPER_FILE = "paper_tables.csv"

@@ -101,7 +101,7 @@ def _on_surfaces(name: str, surfaces: Array, tuning: TuningPlan) -> Outcome:
     scores = scoring.score_methods(models, surfaces)
     table = scoring.score_table(name, "disagreement on all vertices", {"all": scores}, FILE_UNIT)
     about = f"{len(surfaces)} surfaces of {surfaces.shape[1]} vertices, {len(landmarks)} of them landmarks."
-    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    notes = scoring.describe_settings(models, "all")
     return Outcome(name, f"Your data: {name}", about, [distances, table], scoring.own_claims(table), {}, notes)
 
 
@@ -111,7 +111,7 @@ def _on_test_points(name: str, points: Array, test: Array, tuning: TuningPlan) -
         name, "disagreement on the test points", {"all": scoring.score_methods(models, test)}, FILE_UNIT
     )
     about = f"{len(points)} clouds of {points.shape[1]} landmarks and {test.shape[1]} test points."
-    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    notes = scoring.describe_settings(models, "all")
     return Outcome(name, f"Your data: {name}", about, [table], scoring.own_claims(table), {}, notes)
 
 
@@ -121,7 +121,7 @@ def _on_categories(name: str, points: Array, tuning: TuningPlan) -> Outcome:
     scores = {f"seen in {count}": of_category for count, (_, of_category) in categories.items()}
     table = scoring.score_table(name, "disagreement on the landmarks of the other categories", scores, FILE_UNIT)
     about = f"{len(points)} clouds of {points.shape[1]} landmarks, by the number of clouds that see them."
-    notes = [scoring.describe_tuned(models["tuned"], f"seen in {count}") for count, (models, _) in categories.items()]
+    notes = ct.notes(categories, "")
     return Outcome(
         name, f"Your data: {name}", about, [table], [*ct.claims(table), *scoring.own_claims(table)], {}, notes
     )
@@ -137,5 +137,5 @@ def _on_left_out_landmarks(name: str, points: Array, tuning: TuningPlan) -> Outc
     table.add("sensor error, median", medians)
     table.add("the paper's cross-validation error", [one.cve for one in validations])
     about = f"{points.shape[0]} clouds of {points.shape[1]} landmarks in {points.shape[2]}D."
-    notes = [scoring.describe_tuned(models["tuned"], "all")]
+    notes = scoring.describe_settings(models, "all")
     return Outcome(name, f"Your data: {name}", about, [table], scoring.own_claims(table), {}, notes)
