@@ -92,6 +92,7 @@ def faithful_registration(
     start: Array,  # (n, d, d) rotations
     gamma: float | None = None,  # None: by the rule
     rule: IncreaseRule = allowed_increase,
+    first: float | None = None,  # gamma of nearly the same clouds, which is kept if the rule accepts it
 ) -> FaithfulOptimum:
     """The map of eq. 16, from the given rotations."""
     system = RigidSystem(stacked)
@@ -101,8 +102,9 @@ def faithful_registration(
         return FaithfulOptimum(Faithful(gauge, gamma, np.nan), optimum)
     rigid, rigid_optimum = solve_rigid(system, stacked, start)
     search = _GammaSearch(stacked, system, rigid, rigid_optimum, rule(stacked))
-    # if each trial is a long iteration, the cheaper approximation of the cost provides the first gamma
-    first = None if cost.approximation is None else search.run(cost.approximation).faithful.gamma
+    if not first and cost.approximation is not None:
+        # each trial is a long iteration: the cheaper approximation of the cost provides the first gamma
+        first = search.run(cost.approximation).faithful.gamma
     return search.run(cost, first or None)
 
 

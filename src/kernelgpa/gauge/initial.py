@@ -37,6 +37,7 @@ class WarmStart:
 
     rotations: Array  # (n, d, d)
     subspace: Array | None  # (m, ...) vectors close to the bottom eigenvectors
+    gamma: float | None = None  # of the faithful map; kept if the rule accepts it for these clouds, too
 
 
 def initial_estimate(observations: Observations) -> InitialEstimate:

@@ -84,6 +84,9 @@ class StreamingGPA(StreamResults):
         Global scales of the map.
     eigenvalues_ : ndarray of shape (d + 1,)
         Bottom eigenvalues of the summed cost.
+    gamma_ : float
+        Weight of the warps' cost in the default map.  It is kept while its rule (docs/theory.md, equation 16a) accepts
+        it.  NaN if ``modes`` is not "auto", or if the estimator is fitted anew at each update.
     waiting_, mirrored_ : lists of keys
         Clouds that share too few landmarks with the others so far, and clouds that are mirror images of the others.
         The first do not participate in the map; the latter do only with ``mirrored="keep"``.
@@ -93,8 +96,8 @@ class StreamingGPA(StreamResults):
     Notes
     -----
     The cost of the map is a sum over clouds, ``Q = sum_t Q_t`` (docs/theory.md, section 16), which a cloud changes only
-    at the landmarks that it observes.  An update solves this sum and gives the map of a batch fit to the same clouds,
-    moved rigidly onto the last map at the landmarks that both have.  Measured motions refine the poses (equation 19)
+    at the landmarks that it observes.  An update solves this sum and gives the map of a batch fit to the same clouds
+    with the same ``gamma_``, moved rigidly onto the last map at the landmarks that both have.  Measured motions refine the poses (equation 19)
     and leave the map unchanged.  Estimators whose map does not follow from the sum (``robust``, ``RigidGPA``, pairwise
     scales) are fitted anew at each update.
 

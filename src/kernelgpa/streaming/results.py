@@ -106,6 +106,11 @@ class StreamResults:
         return self._require_map().eigenvalues
 
     @property
+    def gamma_(self) -> float:
+        """gamma of the faithful map (eq. 16); NaN if the map is not of this kind, or is fitted anew at each update."""
+        return self._require_map().gamma
+
+    @property
     def warps_(self) -> list[Warp | None]:  # (n,)
         """Warps of all clouds; None for a cloud that shares too few landmarks with the map."""
         return [self._warp_or_none(key) for key in self.keys_]

@@ -42,7 +42,7 @@ def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: Strea
     """The map of the summed cost, from initial rotations (n, d, d) and, as a warm start, the last map."""
     clouds, cost = running.stacked(), running.cost()
     try:
-        warm = None if last is None else WarmStart(rotations, _eigenvectors_at(running, last.eigenvectors))
+        warm = None if last is None else _warm_start(running, rotations, last)
         solution = cast(DeformableGPA, estimator)._solve(clouds, cost, rotations, warm=warm)
     except (NumericalFailure, np.linalg.LinAlgError) as problem:
         require_connected(running.observations())
@@ -64,6 +64,7 @@ def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: Strea
         gauge.translations,
         gauge.scales,
         padded(spectrum.values, running.dimension + 1),
+        np.nan if solution.faithful is None else solution.faithful.gamma,
         reduced=reduced_clouds(running),
         rows_of_indices=running.rows.copy(),
         eigenvectors=eigenvectors,
@@ -82,8 +83,13 @@ def refit(estimator: GPA, running: RunningSum) -> StreamMap:
         gpa.translations_,
         gpa.scales_,
         gpa.eigenvalues_,
-        dict(zip(keys, gpa.warps_, strict=True)),
+        warps=dict(zip(keys, gpa.warps_, strict=True)),
     )
+
+
+def _warm_start(running: RunningSum, rotations: Array, last: StreamMap) -> WarmStart:
+    gamma = last.gamma if np.isfinite(last.gamma) else None
+    return WarmStart(rotations, _eigenvectors_at(running, last.eigenvectors), gamma)
 
 
 def _eigenvectors_at(running: RunningSum, eigenvectors: Array) -> Array:  # (m, k)
