@@ -25,6 +25,7 @@ import numpy.typing as npt
 from ..observations.cloud import Cloud
 from ..observations.collection import Observations
 from ..observations.geometry import SHEET
+from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, BoolArray, IndexArray
 from .closed_form import closed_form_matrix, mode_moments
@@ -75,6 +76,17 @@ def is_mirror_image(cloud: Cloud, targets: Array) -> bool:  # (s, d)
     own_squares, map_squares = (np.sum(cloud.weights[:, None] * one**2) for one in (cloud.centred, centred))
     determined, solid = _handedness(cross, own_squares, map_squares, len(cloud.seen))
     return bool(np.linalg.det(cross) < 0 and determined and solid and cloud.frame.rank == len(cross))
+
+
+def fits_reflected(stacked: StackedClouds, M: Array) -> BoolArray:  # (m, d) -> (n,)
+    """Which solid clouds fit a map better as a mirror image, decisively or not."""
+    n, _, d = stacked.centred.shape
+    cross = (stacked.weighted_points.T @ M).reshape(n, d, d)
+    candidates = np.flatnonzero((np.linalg.det(cross) < 0) & (stacked.ranks == d))
+    singular = np.linalg.svd(cross[candidates], compute_uv=False)
+    reflected = np.zeros(n, dtype=bool)
+    reflected[candidates[singular[:, -1] >= SOLID[d] * singular[:, -2]]] = True
+    return reflected
 
 
 def _handedness(
