@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..observations.cloud import Cloud
-from ..observations.collection import Observations
 from ..observations.geometry import SHEET
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum
@@ -42,14 +41,14 @@ class MirrorImages:
     doubtful: IndexArray
 
 
-def find_mirror_images(spectrum: Spectrum, observations: Observations) -> MirrorImages:
+def find_mirror_images(spectrum: Spectrum, stacked: StackedClouds) -> MirrorImages:
     """The clouds that fit the others as a mirror image and not by a rotation, whatever their size.
 
     The handedness of the majority of the clouds for which it is determined is right, and that of the first of them if
     both are equally frequent.
     """
     none = np.zeros(0, dtype=np.intp)
-    stacked, rank, dimension = observations.stacked, observations.stacked.rank, observations.dimension
+    rank, dimension = stacked.rank, stacked.means.shape[1]
     if rank < dimension:
         return MirrorImages(none, none)
     moments = mode_moments(stacked, spectrum.vectors[:, :dimension])

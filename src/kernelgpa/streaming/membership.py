@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from ..errors import DegenerateCloud, KernelGPAWarning
 from ..estimators.base import GPA
 from ..estimators.problem.screening import screen
-from ..gauge.mirror import fits_reflected, is_mirror_image
+from ..gauge.initial import affine_spectrum
+from ..gauge.mirror import find_mirror_images, fits_reflected, is_mirror_image
 from ..observations.cloud import Cloud
 from ..typing import Name
 from .results import StreamResults
@@ -88,6 +89,9 @@ def _may_have_changed(running: RunningSum, solved: StreamMap, left_out: Mapping[
 
 def _mirror_images(estimator: GPA, running: RunningSum, before: set[CloudKey]) -> tuple[set[CloudKey], set[CloudKey]]:
     """Keys of the mirror images among the clouds in the sum, and of those to leave out; as before if undecidable."""
+    stacked = running.stacked()
+    if not len(find_mirror_images(affine_spectrum(stacked, running.dimension), stacked).mirrored):
+        return set(), set()  # a batch fit confirms some of those that it finds like this, and no others
     keys = sorted(running.participating)
     try:
         with warnings.catch_warnings():
