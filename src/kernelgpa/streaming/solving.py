@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from sklearn.base import clone
 
+from .._numerics.threads import limit_threads
 from ..errors import KernelGPAError, NumericalFailure, TooLarge
 from ..estimators.automatic import with_first_choice
 from ..estimators.base import GPA
@@ -34,8 +35,9 @@ def family_of(estimator: GPA) -> Family:
 
 def with_settings_chosen(estimator: GPA, running: RunningSum) -> GPA:
     """The estimator with numbers for its automatic settings, chosen from the clouds in the sum."""
-    problem = screen(running.observations(), estimator._sizes_differ, estimator.mirrored)
-    return with_first_choice(cast(DeformableGPA, estimator), problem)
+    with limit_threads(1):  # the clouds of a sample are small
+        problem = screen(running.observations(), estimator._sizes_differ, estimator.mirrored)
+        return with_first_choice(cast(DeformableGPA, estimator), problem)
 
 
 def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:
