@@ -169,6 +169,7 @@ def maximise_over_rotations(
     max_iterations: int = 2000,
     patience: int = 5,  # iterations without a smaller gradient after which only rounding error is left
     newton: bool = True,  # False: alternation only
+    converged: float = CONVERGED_GRADIENT,  # relative gradient at which the iteration ends
     callback: Callable[[Array, float], None] | None = None,  # called with R and f(R) after each iteration
 ) -> RotationOptimum:
     """Maximise f(R) = <R, G(R)> from ``start``; no iteration lowers f by more than rounding error."""
@@ -180,7 +181,7 @@ def maximise_over_rotations(
         largest = np.abs(image).max(axis=(1, 2))
         size = float(gradient.max() / max(largest.max(), np.finfo(float).tiny))
         smallest, stalled = (size, 0) if size < smallest else (smallest, stalled + 1)
-        if size <= CONVERGED_GRADIENT or (stalled >= patience and smallest < STALLED_GRADIENT):
+        if size <= converged or (stalled >= patience and smallest < STALLED_GRADIENT):
             value = float(np.vdot(rotations, image))
             return RotationOptimum(rotations, value, iteration, Termination.CONVERGED, operator)
         model = _SecondOrderModel(operator, rotations, product) if newton else None
