@@ -5,7 +5,8 @@
     python benchmarks/streaming.py small         300 clouds that each see 210 of 300 landmarks
     python benchmarks/streaming.py batch         fits of 60 x 201 and 4300 x 37
     python benchmarks/streaming.py replay FILE   a motion capture: FILE.npz with points (frames, markers, 3) and NaN
-                                                 for gaps, window 100, default settings
+                                                 for gaps, window 100, default settings; the markers
+                                                 that a frame did not see are predicted, too
 
 Each step adds a cloud to a full window, so that the oldest leaves, and updates the map.  Frames of the first window are
 not counted; the frames at which a stream chooses its settings anew are.
@@ -69,10 +70,13 @@ def timed(call):
     return time.process_time() - start
 
 
-def step_times(stream, source):
+def step_times(stream, source, predict=False):
     def step(frame):
-        stream.add(*frame)
+        key = stream.add(*frame)
         stream.update()
+        if predict:
+            unseen = [row for row, name in enumerate(stream.landmarks_) if name not in frame[1]]
+            stream.predict(stream.map_[unseen], key)
 
     return np.array([timed(lambda frame=frame: step(frame)) for frame in source])
 
@@ -85,8 +89,8 @@ def describe(name, times, stream, unit_size):
     unit, middle, late = cholesky_seconds(unit_size), np.median(times), np.quantile(times, 0.99)
     return (
         f"{name}: median {1e3 * middle:.1f} ms, 99th percentile {1e3 * late:.1f} ms, longest {1e3 * times.max():.0f} "
-        f"ms; the median is {middle / unit:.1f} Cholesky factorisations of {unit_size} x {unit_size}; a batch fit with the "
-        f"same settings takes {batch / middle:.1f} times as long"
+        f"ms; the median is {middle / unit:.1f} Cholesky factorisations of {unit_size} x {unit_size}; a batch fit with "
+        f"the same settings takes {batch / middle:.1f} times as long"
     )
 
 
@@ -106,7 +110,7 @@ def replay(path):
     source, stream = captured(path), StreamingGPA(window=WINDOW)
     stream.add(*source[0])
     step_times(stream, source[1:WINDOW])
-    times = step_times(stream, source[WINDOW:])
+    times = step_times(stream, source[WINDOW:], predict=True)
     return describe(f"{len(source)} frames, window {WINDOW}", times, stream, WINDOW)
 
 

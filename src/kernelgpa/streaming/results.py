@@ -149,6 +149,39 @@ class StreamResults:
         warp = self.warp(cloud)
         return inverse(warp, warp.checked(points), self._cloud(cloud).points)
 
+    def predict(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
+        """Where points of the map lie in one cloud, such as the landmarks that it did not see.
+
+        The cloud is regressed on the map (docs/theory.md, equation 21) with the settings of the stream, which automatic
+        ones are chosen for.  Unlike :meth:`inverse_transform` it has an answer everywhere.
+
+        Parameters
+        ----------
+        points : array (k, d)
+            Points of the map, landmarks or not.
+        cloud : int
+            The key of the cloud.
+
+        Returns
+        -------
+        predictions : array (k, d)
+            In the frame and the unit of the cloud; NaN only where ``points`` is.
+        """
+        self._require_key(cloud)
+        overlap = self._overlap(self._cloud(cloud))
+        if overlap is None:
+            raise InvalidObservations(
+                f"cloud {cloud} shares too few landmarks with the map; add more, or call update()"
+            )
+        seen, positions = overlap
+        if self.estimator._deforms:
+            on_map = Cloud(seen.name, seen.seen, positions, seen.weights, seen.resolution)
+            warp = reduce(self._require_running().family, on_map).fit_all([seen.points])[0]
+        else:
+            rotation, translation = pose_onto(seen, positions)
+            warp = affine_warp(seen, rotation.T, -rotation.T @ translation)
+        return warp(warp.checked(points))
+
     def warp(self, key: CloudKey) -> Warp:
         """The warp of a cloud, fitted when it is first asked for."""
         found = self._warp_or_none(key)
