@@ -77,13 +77,13 @@ def is_mirror_image(cloud: Cloud, targets: Array) -> bool:  # (s, d)
     return bool(np.linalg.det(cross) < 0 and determined and solid and cloud.frame.rank == len(cross))
 
 
-def fits_reflected(stacked: StackedClouds, M: Array) -> BoolArray:  # (m, d) -> (n,)
+def fits_reflected(weighted_points: Array, M: Array) -> BoolArray:  # (m, n d), (m, d) -> (n,)
     """Which solid clouds fit a map better as a mirror image, decisively or not."""
-    n, _, d = stacked.centred.shape
-    cross = (stacked.weighted_points.T @ M).reshape(n, d, d)
-    candidates = np.flatnonzero((np.linalg.det(cross) < 0) & (stacked.ranks == d))
+    d = M.shape[1]
+    cross = (weighted_points.T @ M).reshape(-1, d, d)
+    candidates = np.flatnonzero(np.linalg.det(cross) < 0)
     singular = np.linalg.svd(cross[candidates], compute_uv=False)
-    reflected = np.zeros(n, dtype=bool)
+    reflected = np.zeros(len(cross), dtype=bool)
     reflected[candidates[singular[:, -1] >= SOLID[d] * singular[:, -2]]] = True
     return reflected
 

@@ -81,7 +81,7 @@ def _may_have_changed(running: RunningSum, solved: StreamMap, left_out: Mapping[
     """Whether the decision must be made again, with the map that was solved without the clouds that are left out."""
     if len(left_out) >= CONTESTED * (len(left_out) + len(running.records)):
         return True
-    if fits_reflected(running.stacked(), solved.map[: len(running.landmarks)]).any():
+    if fits_reflected(running.weighted_points, solved.map[: len(running.landmarks)]).any():
         return True
     overlaps = (solved.overlap(cloud, running.names) for cloud in left_out.values())
     return not all(overlap is not None and is_mirror_image(*overlap) for overlap in overlaps)
