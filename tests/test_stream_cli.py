@@ -43,7 +43,10 @@ def test_the_map_is_that_of_a_batch_fit_to_the_window(kernelgpa, frames, liver, 
     assert (lines[-1]["clouds"], lines[-1]["landmarks"], lines[-1]["waiting"]) == (8, LANDMARKS, 0)
     assert (tmp_path / "out" / "updates.jsonl").read_text() == printed
     view = (tmp_path / "live.html").read_text()
-    assert view.count("<circle") == LANDMARKS + 1
+    seen = np.isfinite(liver.points[-1][:, 0]).sum()
+    assert view.count("<circle") == LANDMARKS + seen + 1
+    assert view.count('class="frame"') == seen
+    assert "the last update took" in view
     assert "http-equiv" not in view  # it has ended
     assert "ended" in view
     assert "http://" not in view

@@ -140,6 +140,11 @@ class StreamResults:
             return np.full((running.dimension,) * 2, np.nan), np.full(running.dimension, np.nan)
         return pose_onto(*overlap)
 
+    def points_of(self, key: CloudKey) -> Array:  # (s, d)
+        """The points of a cloud as they were added."""
+        self._require_key(key)
+        return self._cloud(key).points.copy()
+
     def transform(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
         """Warp points of one cloud into the map."""
         return self.warp(cloud)(points)
