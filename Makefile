@@ -5,7 +5,7 @@ READY := .venv/.ready
 # two test processes on two cores: more threads each would only wait for one another
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all test-portable test-pythons check bench clean
+.PHONY: demo test test-all test-portable test-pythons check bench docs docs-links clean
 
 demo: $(READY)
 	$(BIN)/kernelgpa demo
@@ -23,7 +23,7 @@ test-portable: $(READY)
 
 # make test-pythons PYTHONS="3.12 3.13" runs only these; each must be on the path
 test-pythons: $(READY)
-	$(BIN)/nox $(if $(PYTHONS),--pythons $(PYTHONS))
+	$(BIN)/nox --session tests $(if $(PYTHONS),--pythons $(PYTHONS))
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -36,6 +36,20 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py short
 
+# the site, without network and without warnings: open docs/_build/html/index.html
+docs: .venv/.docs
+	$(SINGLE) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@! grep -rlE '(src|href)="(https?:)?//[^"]*[.](js|css|woff2?)"' --include='*.html' docs/_build/html || \
+	  { echo "these pages load files from the network"; exit 1; }
+
+# follows the links that leave the site; needs network
+docs-links: .venv/.docs
+	$(BIN)/python -m sphinx -q -D plot_gallery=0 -b linkcheck docs docs/_build/links
+
+.venv/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "kernelgpa needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -44,4 +58,4 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf kernelgpa-demo .venv .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf kernelgpa-demo docs/_build docs/auto_gallery docs/generated dist .venv .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -88,7 +88,7 @@ def refine_poses(
     registered = poses = Poses(rotations, translations)
     known = np.isfinite(covariances).all(axis=(1, 2))
     roots = np.zeros_like(covariances)
-    roots[known] = np.swapaxes(np.linalg.cholesky(np.linalg.inv(covariances[known])), 1, 2)  # L' with L L' = C^-1
+    roots[known] = _inverse_roots(covariances[known])
     d = rotations.shape[1]
     for _ in range(MAX_POSE_ITERATIONS):
         terms = [_pose_term(t, poses, registered).whitened(roots[t]) for t in range(len(roots))]
@@ -99,6 +99,18 @@ def refine_poses(
         if max(np.abs(step[:, :d]).max(initial=0.0) / extent, np.abs(step[:, d:]).max(initial=0.0)) < CONVERGED_STEP:
             break
     return poses
+
+
+def _inverse_roots(covariances: Array) -> Array:  # (n, q, q), positive definite
+    """W with W' W = C^-1 for each C.
+
+    Lengths and angles differ by many orders of magnitude, so the eigenvalues are those of the correlations.  Eigenvalues
+    below the rounding error of the largest are raised to it.
+    """
+    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    values, vectors = np.linalg.eigh(covariances / (deviations[:, :, None] * deviations[:, None, :]))
+    values = np.maximum(values, len(values[0]) * np.finfo(np.float64).eps * values[:, -1:])
+    return np.asarray(np.swapaxes(vectors, 1, 2) / np.sqrt(values)[:, :, None] / deviations[:, None, :])
 
 
 def _moved(poses: Poses, step: Array) -> Poses:  # step (n, q)

@@ -59,11 +59,20 @@ def forecast(
 ) -> Forecast:
     """Peak memory of a fit of n clouds and m landmarks in d dimensions, and the path that would run.
 
-    inducing : features per cloud: inducing points of KernelGPA, control_points^d of TPSGPA, 0 for AffineGPA; None for
-        exact kernel warps.
-    seen : the share of the landmarks that a cloud sees.
-    neighbours : landmarks within the reach of one, for a kernel of compact support; None for any other.
+    Parameters
+    ----------
+    n, m, d : int
+        The numbers of clouds, landmarks and dimensions.
+    inducing : int, optional
+        Features per cloud: inducing points of KernelGPA, control_points^d of TPSGPA, 0 for AffineGPA; None for exact
+        kernel warps.
+    seen : float
+        The share of the landmarks that a cloud sees.
+    neighbours : float, optional
+        Landmarks within the reach of one, for a kernel of compact support; None for any other.
 
+    Examples
+    --------
     >>> forecast(10, 2000).path
     'exact kernel warps: one factorisation per cloud'
     >>> round(forecast(10, 20_000).memory / 1e9)
