@@ -196,6 +196,19 @@ def test_unseen_landmarks_are_predicted_within_their_regions(incomplete):
     assert np.sqrt(np.mean(error**2)) < 0.3 * np.sqrt(np.mean((truth - truth.mean(axis=0)) ** 2))
 
 
+def test_the_expected_error_contains_the_long_tail_of_the_errors():
+    """One landmark moves freely, so that errors far above ten medians are usual."""
+    points, truth, mask = gaussian_shapes(n=60, hidden=0.15, noise=0.005)
+    free = np.random.default_rng(1).standard_normal((60, 3))
+    points[:, 3] += free
+    truth[:, 3] += free
+    model = ShapeModel(robust=False, shrinkage=0.05, bandwidth=0.5, noise=1e-4).fit(points)
+    error = np.sqrt(np.mean(np.sum((model.impute() - truth)[mask] ** 2, axis=1)))
+    assert model.expected_error_.rms > 10 * model.expected_error_.median
+    # 9 unseen observations of the free landmark make up the true error; a mean of so few squares is known to a third
+    assert 0.5 < model.expected_error_.rms / error < 2
+
+
 def test_motions_names_and_order_change_nothing(incomplete):
     points, *_ = incomplete
     rng = np.random.default_rng(5)
@@ -331,6 +344,7 @@ def test_clouds_without_a_distribution_of_shapes_are_refused(points, message):
         {"shrinkage": "none"},
         {"noise": -1.0},
         {"scaling": "yes"},
+        {"n_jobs": "all"},
     ],
 )
 def test_settings_out_of_range_are_refused(settings):

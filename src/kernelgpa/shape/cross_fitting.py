@@ -1,13 +1,15 @@
 """Cross-fitting: a cloud is only ever predicted by a model that never saw it.
 
 The clouds are divided into folds at random.  For each fold a model is learned from the other clouds; in each cloud of
-the fold, a fifth of the seen landmarks at a time is predicted from its other ones.  With e the lengths of the errors
+the fold, a fifth of the seen landmarks at a time is predicted from its other ones (a tenth for c and for the expected
+error, so that almost as much remains as the cloud saw).  With e the lengths of the errors
 and z^2 = e' cov^-1 e,
 
     error(settings) = mean min(e, 10 median),      c = (90 % quantile of z^2) / (that of chi^2 with d degrees)
                                                                                                      (theory, eq. 28)
 
-The settings minimise the error, and covariances are multiplied by c.  A few clouds share in their own mean shape, and
+The settings minimise the error, and covariances are multiplied by c.  Errors are clipped for the choice alone: real
+errors have long tails, which the expected error must contain.  A few clouds share in their own mean shape, and
 the choice would be fooled by that; then the registration is repeated without each fold, too.
 
 What is left out must resemble what is missing.  If landmarks are missing in long runs of consecutive clouds, as in a
@@ -38,7 +40,8 @@ MOST_FOLDS = 10  # of clouds
 LEAST_FOLDS = 4  # blocks of consecutive clouds
 LONG_RUN = 5  # clouds; the median length of the runs in which landmarks are missing, for folds that are blocks
 MARGIN_SHARE = 8  # the clouds beside a block that are left out are at most one in so many on each side
-LANDMARK_PARTS = 5  # of the landmarks of a cloud
+LANDMARK_PARTS = 5  # of the landmarks of a cloud, while settings are compared
+FINAL_PARTS = 10  # for calibration and the expected error, where what remains must resemble what a cloud saw
 ROUNDS = 5  # of eq. 27 while settings are compared
 CLIPPED_ERROR = 10.0  # errors count as at most so many medians
 MANY = 40  # clouds, from which not all folds are needed to compare settings
@@ -57,7 +60,7 @@ class Folds:
     """The division of the clouds, and of the seen landmarks of each cloud."""
 
     of_cloud: IndexArray  # (n,)
-    parts: tuple[IndexArray, ...]  # (n,) of (s,): the part of each seen landmark
+    order: tuple[IndexArray, ...]  # (n,) of (s,): a random order of the seen landmarks, which divides them into parts
     margin: int = 0  # clouds beside a block that its model does not see either
 
     @classmethod
@@ -78,7 +81,7 @@ class Folds:
         parts = []
         for t in range(n):
             own = np.argsort(np.argsort(order[alignment.seen[t]]))
-            parts.append((np.random.default_rng(rank[t]).permutation(len(own)) % LANDMARK_PARTS)[own])
+            parts.append(np.random.default_rng(rank[t]).permutation(len(own))[own])
         return cls(of_cloud, tuple(parts), margin)
 
     def training(self, k: int) -> BoolArray:  # (n,)
@@ -157,24 +160,24 @@ class CrossFit:
     def held_out(self, k: int) -> IndexArray:
         return np.flatnonzero(self.folds.of_cloud == k)
 
-    def left_out(self, models: Sequence[Learned], most: int | None = None) -> LeftOut:
-        """Errors of a fifth of the landmarks at a time, for at most so many clouds of each fold."""
+    def left_out(self, models: Sequence[Learned], most: int | None = None, parts: int = LANDMARK_PARTS) -> LeftOut:
+        """Errors of one part of the landmarks at a time, for at most so many clouds of each fold."""
         lengths, squares = [], []
         for k, model in enumerate(models):
             held = self.held_out(k)
             some = len(held) if most is None else min(most, len(held))
             for t in held[np.linspace(0, len(held) - 1, some).astype(int)]:
-                e, z = self._of_cloud(int(t), model, self._known[k])
+                e, z = self._of_cloud(int(t), model, self._known[k], parts)
                 lengths.append(e)
                 squares.append(z)
         return LeftOut(lengths, squares)
 
-    def _of_cloud(self, t: int, model: Learned, known: BoolArray) -> tuple[Array, Array]:
+    def _of_cloud(self, t: int, model: Learned, known: BoolArray, parts: int) -> tuple[Array, Array]:
         d, entries = self.alignment.dimension, self.alignment.entries[t]
         centred = np.where(entries, self.alignment.residuals[t] - model.mean, 0.0)
         landmarks, lengths, squares = np.flatnonzero(self.alignment.seen[t]), [], []
-        for part in range(LANDMARK_PARTS):
-            left = landmarks[self.folds.parts[t] == part]
+        for part in range(parts):
+            left = landmarks[self.folds.order[t] % parts == part]
             out = np.zeros_like(entries).reshape(-1, d)
             out[left] = True
             hidden = out.ravel() | ~entries

@@ -20,7 +20,7 @@ from ..observations import Observations
 from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray, IndexArray
 from .alignment import Alignment, aligned, estimator, mean_without
-from .cross_fitting import MOST_EVALUATIONS, ROUNDS, Choice, CrossFit, Folds, choose, clipped, mahalanobis_squares
+from .cross_fitting import FINAL_PARTS, MOST_EVALUATIONS, ROUNDS, Choice, CrossFit, Folds, choose, mahalanobis_squares
 from .learning import Learned, Settings, TrainingClouds, learn
 from .outliers import LeaveOneOut, cloud_scores, leave_one_out, rejected, threshold
 from .results import CloudResults, ExpectedError, Frozen, ShapeFit
@@ -211,8 +211,8 @@ def _final(
     alignment, settings = best.alignment, best.choice.settings
     rounds = FINAL_ROUNDS if isinstance(fit.space, FullSpace) else BASIS_ROUNDS
     models = fit.models(settings, rounds)
-    left_out = fit.left_out(models, most=max(1, 2000 // fit.folds.count))
-    lengths = clipped(np.concatenate(left_out.lengths))
+    left_out = fit.left_out(models, max(1, 2000 // fit.folds.count), FINAL_PARTS)
+    lengths = np.concatenate(left_out.lengths)
     expected = ExpectedError(*map(float, (lengths.mean(), np.median(lengths), np.sqrt(np.mean(lengths**2)))))
     calibration = left_out.calibration(alignment.dimension)
     completed, covariances = _completed(fit, models, observations, calibration)

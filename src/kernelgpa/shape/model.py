@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._numerics.threads import limit_threads, one_blas_thread
+from .._numerics.threads import limit_threads, one_blas_thread, require_jobs
 from ..errors import InvalidObservations, InvalidSetting, NotFitted, warn
 from ..estimators.base import GPA
 from ..observations import Observations, as_observations
@@ -126,7 +126,11 @@ class ShapeModel(BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, points: Any, weights: Any = None) -> Self:
-        """Learn the model from clouds as :meth:`KernelGPA.fit` takes them, or from a fitted registration."""
+        """Learn the model from clouds as :meth:`KernelGPA.fit` takes them, or from a fitted registration.
+
+        Weights of observations count in the registration, which gives the poses and the mean shape; the covariance is
+        learned from all observations alike.
+        """
         given = points if isinstance(points, GPA) else None
         observations = given.observations_ if given is not None else as_observations(points, weights)
         options = self._options(observations)
@@ -310,6 +314,7 @@ class ShapeModel(BaseEstimator):
         for name in ("scaling", "robust"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise InvalidSetting(f"{name} is {getattr(self, name)!r}; expected True or False")
+        require_jobs(self.n_jobs)
         return Options(bool(self.scaling), fixed, bool(self.robust), self._modes(observations))
 
     def _modes(self, observations: Observations) -> int | None:

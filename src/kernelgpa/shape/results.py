@@ -18,7 +18,7 @@ class ExpectedError(NamedTuple):
 
     mean: float
     median: float
-    rms: float  # errors above ten medians count as ten medians, as in the mean
+    rms: float  # of all errors, the largest too; settings are compared by errors that are clipped (eq. 28)
 
 
 @dataclass(frozen=True)
