@@ -104,8 +104,8 @@ def refine_poses(
 def _inverse_roots(covariances: Array) -> Array:  # (n, q, q), positive definite
     """W with W' W = C^-1 for each C.
 
-    Lengths and angles differ by many orders of magnitude, so the eigenvalues are those of the correlations.  Eigenvalues
-    below the rounding error of the largest are raised to it.
+    Lengths and angles can differ by many orders of magnitude, therefore the eigenvalues are those of the correlations.
+    Eigenvalues below the rounding error of the largest one are raised to it.
     """
     deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
     values, vectors = np.linalg.eigh(covariances / (deviations[:, :, None] * deviations[:, None, :]))
