@@ -47,7 +47,7 @@ def few(folder: Path) -> None:
         "faces": (some_landmarks(load(folder / "faces.npz")), False, 1.03),
     }
     for name, (points, scaling, target) in specimens.items():
-        errors, kernel, inside, expected_errors, took = [], [], [], [], 0.0
+        errors, kernel, inside, foretold, took = [], [], [], [], 0.0
         for seed in SEEDS:
             hidden, given, truth = hide(points, 0.2, seed)
             begun = time.perf_counter()
@@ -56,10 +56,10 @@ def few(folder: Path) -> None:
             complete, covariances = model.impute(return_cov=True)
             errors.append(lengths(complete, truth, hidden))
             inside.append(held(complete, truth, covariances, hidden))
-            expected_errors.append(model.expected_error_.rms)
+            foretold.append(model.expected_error_.rms)
             kernel.append(lengths(KernelGPA().fit(given).impute(), truth, hidden))
         ratio = pooled(errors).mean() / pooled(kernel).mean()
-        report(name, errors, inside, expected_errors, took / len(SEEDS))
+        report(name, errors, inside, foretold, took / len(SEEDS))
         show(f"{'':22}kernel mean {pooled(kernel).mean():.3g}; ratio {ratio:.3f}, target at most {target}")
 
 
@@ -70,7 +70,7 @@ def motion(folder: Path) -> None:
         every = markers(folder / f"mocap/{name}.npz")
         spread = every[np.linspace(0, len(every) - 1, 100).astype(int)]
         for kind, points, target in zip(("spread", "consecutive"), (spread, every[200:300]), limits, strict=True):
-            errors, inside, expected_errors, svd, took = [], [], [], [], 0.0
+            errors, inside, foretold, svd, took = [], [], [], [], 0.0
             for seed in SEEDS:
                 hidden, given, truth = hide(points, 0.1, seed)
                 begun = time.perf_counter()
@@ -79,9 +79,9 @@ def motion(folder: Path) -> None:
                 complete, covariances = model.impute(return_cov=True)
                 errors.append(lengths(complete, truth, hidden))
                 inside.append(held(complete, truth, covariances, hidden))
-                expected_errors.append(model.expected_error_.rms)
+                foretold.append(model.expected_error_.rms)
                 svd.append(best_rank(given, truth, hidden))
-            report(f"{name}, {kind}", errors, inside, expected_errors, took / len(SEEDS))
+            report(f"{name}, {kind}", errors, inside, foretold, took / len(SEEDS))
             show(f"{'':22}target: mean at most {target}; truncated SVD at its best rank {np.mean(svd):.3g}")
 
 
@@ -206,11 +206,11 @@ def pooled(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def report(name: str, errors: list, inside: list, expected_errors: list, took: float) -> None:
+def report(name: str, errors: list, inside: list, foretold: list, took: float) -> None:
     e = pooled(errors)
-    rms, expected = float(np.sqrt(np.mean(e**2))), float(np.sqrt(np.mean(np.square(expected_errors))))
+    rms, expected = float(np.sqrt(np.mean(e**2))), float(np.sqrt(np.mean(np.square(foretold))))
     show(
-        f"{name:22}mean {e.mean():.3g}, median {np.median(e):.3g}, rms {rms:.3g}, expected {expected:.3g} "
+        f"{name:22}mean {e.mean():.3g}, median {np.median(e):.3g}, rms {rms:.3g}, foretold {expected:.3g} "
         f"(ratio {expected / rms:.2f}, target 0.75 to 1.25); 90 % regions hold {100 * pooled(inside).mean():.0f} % "
         f"(target 84 to 94); {took:.1f} s",
     )

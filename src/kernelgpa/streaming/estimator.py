@@ -28,19 +28,12 @@ from ..observations.cloud import Cloud, cloud_of
 from ..observations.identifiers import listed, refuse_repeats
 from ..typing import Array, Name
 from ..warps import common_smoothing
+from .incoming import WeightRange, measured_motions, weight_range
 from .membership import StreamMembership
 from .memory import MemoryLimits, require_memory
-from .odometry import (
-    CONTRADICTION,
-    Measured,
-    contradictions,
-    measured_motions,
-    pose_covariance,
-    refine_poses,
-    usable_motions,
-)
+from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions
 from .results import Update
-from .running_sum import CloudKey, RunningSum, WeightRange, weight_range
+from .running_sum import CloudKey, RunningSum
 from .solving import (
     disconnected_from,
     family_of,

@@ -124,7 +124,7 @@ const hasLinks = Boolean(data.links && data.links.pairs.length);
 const firstTrace = Number(hasSurface) + Number(hasLinks);
 const TRACE = { surface: 0, links: Number(hasSurface), map: firstTrace, lines: firstTrace + 1, points: firstTrace + 2,
   highlight: firstTrace + 3 };
-const MOST_NAMES = 300; // that can be distinguished in the plot
+const MOST_NAMES = 300; // that can be told apart in the plot
 
 /** Updates only the two traces of the cloud; the others do not change. */
 function updateCloud() {

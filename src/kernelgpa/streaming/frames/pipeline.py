@@ -272,5 +272,5 @@ class FramePipeline:
 
 def _is_sound(record: FrameRecord) -> bool:
     named = is_integer(record.name) or isinstance(record.name, str)
-    flags = isinstance(record.reported, bool) and isinstance(record.mirrored, bool)
-    return named and flags and math.isfinite(checked_number(record.time, "a time"))
+    told = isinstance(record.reported, bool) and isinstance(record.mirrored, bool)
+    return named and told and math.isfinite(checked_number(record.time, "a time"))
