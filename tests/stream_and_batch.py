@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.testing import assert_allclose
-from sklearn.base import clone
 
 from fixed_settings import fixed_kernel
 from kernelgpa.gauge.rotations import nearest_rotation
@@ -28,19 +27,11 @@ def rigid_distance(a, b):
     return np.abs((a[known] - mean_a) @ rotation.T + mean_b - b[known]).max() / np.abs(b[known] - mean_b).max()
 
 
-def with_gamma(estimator, gamma):
-    """The estimator, whose default map has this gamma instead of the one that the rule finds; NaN: by the rule."""
-    solve = estimator._solve if np.isfinite(gamma) else None
-    if solve is not None:
-        estimator._solve = lambda stacked, cost, rotations, _=None: solve(stacked, cost, rotations, gamma)
-    return estimator
-
-
 def batch_of(stream, estimator, clouds):
-    """A batch fit to the clouds in the stream, given by key, with the gamma of the stream."""
+    """A batch fit to the clouds in the stream, given by key."""
     keys = [key for key in stream.keys_ if key not in stream.waiting_]
     pairs = [(clouds[key][seen_of(clouds[key])], [f"L{j:03d}" for j in seen_of(clouds[key])]) for key in keys]
-    return keys, with_gamma(clone(estimator), stream.gamma_).fit(pairs)
+    return keys, estimator.fit(pairs)
 
 
 def assert_equals_batch(stream, estimator, clouds, tolerance=1e-8):

@@ -125,8 +125,7 @@ class DeformableGPA(GPA):
         rotations = rotations if warm is None else warm.rotations
         if self.modes == "auto":
             spectrum = self._spectrum(stacked, cost, warm) if gamma is None else None
-            first = None if warm is None else warm.gamma
-            faithful, optimum = faithful_registration(stacked, cost, rotations, gamma, first=first)
+            faithful, optimum = faithful_registration(stacked, cost, rotations, gamma)
             return Solution(faithful.gauge, spectrum, faithful, optimum=optimum)
         spectrum = self._spectrum(stacked, cost, warm)
         start = None if warm is None and self.modes in D_MODES else rotations

@@ -30,7 +30,7 @@ from ..spectrum.dense import DenseCost
 from ..spectrum.operator import Apply, CostOperator, DiagonalPlusLowRank
 from ..typing import Array
 from .principal_axes import Gauge, GaugeOptimum, optimum_in_principal_axes, to_principal_axes
-from .rotations import CONVERGED_GRADIENT, Operator, Termination, maximise_over_rotations
+from .rotations import Operator, Termination, maximise_over_rotations
 
 MAX_SIZE_ITERATIONS = 500
 CONVERGED_SIZES = 1e-12  # relative change of the size factors that ends the iteration
@@ -135,11 +135,9 @@ def rigid_registration(observations: Observations, start: Array) -> GaugeOptimum
     return solve_rigid(RigidSystem(observations.stacked), observations.stacked, start)
 
 
-def solve_rigid(
-    system: RigidSystem, stacked: StackedClouds, start: Array, converged: float = CONVERGED_GRADIENT
-) -> GaugeOptimum:
+def solve_rigid(system: RigidSystem, stacked: StackedClouds, start: Array) -> GaugeOptimum:
     """The best rotations of a system and its map, in principal axes."""
-    best = maximise_over_rotations(system.operator, start, converged=converged)
+    best = maximise_over_rotations(system.operator, start)
     return optimum_in_principal_axes(system.map_of(best.rotations), stacked, best)
 
 

@@ -20,7 +20,7 @@ from ..observations.collection import Observations
 from ..observations.identifiers import in_order
 from ..observations.stacked import StackedClouds
 from ..spectrum.dense import DenseCost
-from ..typing import Array, IndexArray, Name
+from ..typing import IndexArray, Name
 from ..warps import Family, ReducedCloud, reduce
 from .landmark_index import LandmarkIndex
 from .running_arrays import ABSENT, CloudKey, RunningArrays
@@ -83,11 +83,6 @@ class RunningSum:
     def stacked(self) -> StackedClouds:
         """The participating clouds over the landmarks that participate."""
         return self._arrays.stacked([part for _, part, _ in self.parts()])
-
-    @property
-    def weighted_points(self) -> Array:  # (m, n d)
-        """The weighted points of the participating clouds, each centred."""
-        return self._arrays.weighted_points
 
     def parts(self) -> list[tuple[CloudKey, Cloud, ReducedCloud]]:
         """Key, observations that participate, and reduced cloud, for each cloud in the sum."""

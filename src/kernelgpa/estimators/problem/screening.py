@@ -27,7 +27,7 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
     """
     everyone = np.arange(len(observations.clouds))
     problem = problem_of(observations, everyone)
-    found = find_mirror_images(problem.initial.spectrum, problem.restricted.stacked)
+    found = find_mirror_images(problem.initial.spectrum, problem.restricted)
     too_few = len(everyone) - len(found.mirrored) < 2  # of two clouds, none is right
     if problem.weakly_connected or too_few:  # the affine registration does not determine the handedness of the groups
         found = MirrorImages(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
