@@ -3,7 +3,7 @@
     python benchmarks/real.py FOLDER             five seeds, for each set of the folder and simulated livers and lungs
     python benchmarks/real.py FOLDER --quick     one seed
     python benchmarks/real.py FOLDER --sets cushion apes
-    python benchmarks/real.py --time             only the processor time of automatic against fixed settings
+    python benchmarks/real.py --time             only the time of automatic against fixed settings
 
 The folder holds surfaces/kinect_paper.npz, surfaces/cushion.npz, faces.npz, automatic/apes.npz, landmarks/brains.npz,
 landmarks/plethodon.npz, mocap/freeform.npz and mocap/squat.npz, each with an array (clouds, landmarks, dimension), NaN
@@ -14,7 +14,6 @@ misses its target is in bold.
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import chi2
 from sklearn.metrics import average_precision_score
-from timing import report, seconds_text
+from timing import report, run_times, seconds_text
 
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, KernelGPAWarning, RigidGPA, simulate
 from kernelgpa.observations.sampling import farthest_points
@@ -234,12 +233,6 @@ def tables(folder, names, seeds):
         one.trust(name)
 
 
-def processor_time(estimator, points):
-    start = time.process_time()
-    estimator.fit(points)
-    return time.process_time() - start
-
-
 def times(repeats=5):
     report("| clouds x landmarks | fixed settings | automatic | ratio | target |")
     report("|---" * 5 + "|")
@@ -247,8 +240,8 @@ def times(repeats=5):
         points = simulate.liver(**settings).points
         fixed, automatic = [], []
         for _ in range(repeats):  # in turns, so that the load of the machine concerns both
-            fixed.append(processor_time(KernelGPA(**FIXED), points))
-            automatic.append(processor_time(KernelGPA(), points))
+            fixed += run_times(lambda: KernelGPA(**FIXED).fit(points), 1)  # noqa: B023
+            automatic += run_times(lambda: KernelGPA().fit(points), 1)  # noqa: B023
         ratio = min(automatic) / min(fixed)
         cells = [seconds_text(min(fixed)), seconds_text(min(automatic)), bold(f"{ratio:.1f}", ratio > target)]
         report(f"| {name} | {' | '.join(cells)} | at most {target:g} |")

@@ -10,13 +10,11 @@ import pytest
 
 from conftest import random_rotation, scene
 from fixed_settings import fixed_kernel
-from kernelgpa import AffineGPA, KernelGPA, KernelGPAWarning, RigidGPA, save, simulate
+from kernelgpa import AffineGPA, KernelGPA, KernelGPAWarning, RigidGPA, save
 from kernelgpa.cli.messages import with_option_names
 from kernelgpa.errors import collected_warnings, warn
 from kernelgpa.simulate import exchanged
-from kernelgpa.trust.diagnosis.evidence import Evidence
 from kernelgpa.trust.diagnosis.learned_shape import learned_residuals
-from kernelgpa.trust.diagnosis.symptoms import folded_warps
 from shared_data import load
 
 ESTIMATORS = [RigidGPA(), RigidGPA(scaling=True), AffineGPA(), fixed_kernel(bandwidth=0.5)]
@@ -127,49 +125,6 @@ def test_articulated_motion_is_better_served_by_a_shape_model():
     assert not CAUSES & set(found)
     independent = body + 0.05 * rng.standard_normal((30, 40, 3))
     assert "a shape model suits better" not in diagnosis(KernelGPA(), independent)
-
-
-def test_a_walking_figure_is_told_to_use_a_shape_model_and_not_other_settings():
-    found = diagnosis(KernelGPA(), simulate.walker().points)
-    assert next(iter(found)) == "a shape model suits better"
-    assert "folded warps" in found["a shape model suits better"].found
-    assert not {"collapsed map", "folded warps"} & set(found)
-
-
-def test_the_share_of_landmarks_that_do_not_come_back_is_that_of_the_round_trip():
-    points = scene(n=6, m=40, hidden=0.0, seed=1, bend=0.3, noise=0.05)[0]
-    gpa = fixed_kernel(bandwidth=0.6, smoothing=1e-5).fit(points)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", KernelGPAWarning)
-        back = np.stack([gpa.inverse_transform(gpa.transform(own, t), t) for t, own in enumerate(points)])
-    lost = ~(np.linalg.norm(back - points, axis=2) < 1e-6)
-    (finding,) = folded_warps(Evidence(gpa))
-    worst = int(np.argmax(lost.sum(axis=1)))
-    assert lost[worst].any()
-    assert f"{lost[worst].mean():.0%} of the landmarks of cloud {worst} back" in finding.found
-    assert f"{lost.mean():.1%} of those of all clouds" in finding.found
-    assert "use predict" in finding.action
-    assert "kernelgpa impute" in with_option_names(finding.action)
-    assert 0 <= finding.severity < 1
-    assert folded_warps(Evidence(fixed_kernel().fit(clouds()))) == []
-
-
-@pytest.mark.parametrize("model", [RigidGPA(), fixed_kernel()], ids=repr)
-def test_a_cloud_that_shares_landmarks_on_one_line_only_is_a_warning_and_a_finding(model):
-    points = clouds(n=6, m=40)
-    points[5, :30] = np.nan
-    points[5, :8] = np.linspace(-1, 1, 8)[:, None] * [1.0, 0.5, 0.2]
-    points[:5, :8] = points[5, :8]
-    points[:5, 30:] = np.nan
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", KernelGPAWarning)
-        gpa = model.fit(points)
-    message = "cloud 5 is connected with the others by landmarks on one line only"
-    assert sum(message in str(one.message) for one in caught) == 1
-    kinds = [finding.kind for finding in gpa.diagnose()]
-    assert kinds.count("undetermined turn") == 1
-    assert "weakly connected cloud" not in kinds
-    assert "warning of the fit" not in kinds
 
 
 def test_learned_residuals_do_not_depend_on_the_pose_and_vanish_for_motions_that_are_learned():

@@ -26,7 +26,7 @@ from scipy.spatial import KDTree
 from ..observations.arrays import finite_rows
 from ..observations.geometry import SHEET
 from ..observations.sampling import farthest_points
-from ..typing import Array, BoolArray, IndexArray
+from ..typing import Array, BoolArray
 from .warp import Warp
 
 NEWTON_STEPS = 25
@@ -62,14 +62,19 @@ def inverse(warp: Warp, targets: Array, landmarks: Array | None = None) -> Array
     return solutions
 
 
-def returning(warp: Warp, points: Array, rows: IndexArray | None = None) -> BoolArray:  # (s, d), (k,) -> (k,)
-    """Whether the warp and its inverse take landmarks of a cloud, all or those in some rows, back to where they were.
+def returning_share(warp: Warp, points: Array) -> float:  # (s, d)
+    """The share of a cloud's own landmarks that the warp and its inverse take back to where they were; 1 if all.
 
     A landmark does not come back where the warp folds: there its image has several points near the landmarks.
     """
-    some = points if rows is None else points[rows]
-    differences = inverse(warp, warp(some), points) - some
-    return np.asarray(np.linalg.norm(differences, axis=1) <= SAME_SOLUTION * warp.frame.size)  # false for NaN
+    differences = inverse(warp, warp(points), points) - points
+    back = np.linalg.norm(differences, axis=1) <= SAME_SOLUTION * warp.frame.size  # false for NaN
+    return float(back.mean())
+
+
+def relative_determinant(warp: Warp, points: Array) -> Array:  # (k, d) -> (k,)
+    """det J(p) / det A with A the affine part: 1 far from the centres, not positive where the warp folds over."""
+    return np.linalg.det(warp.jacobian(points)) / np.linalg.det(warp.affine[0])
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import DegenerateCloud, InvalidObservations, WeaklyConnected, warn
+from ...errors import DegenerateCloud, InvalidObservations, warn
 from ...gauge.mirror import MirrorImages, find_mirror_images, is_mirror_image
 from ...gauge.rigid import rigid_registration
 from ...observations import Cloud, Observations
 from ...observations.geometry import RESOLUTION_MARGIN
-from ...typing import Array, BoolArray, IndexArray, Name
+from ...typing import Array, IndexArray, Name
 from .participants import Problem, problem_of
 
 COINCIDENT = 4  # landmarks of one cloud at exactly the same position that are too many for chance
@@ -36,7 +36,7 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
         problem = _with_mirror_images(problem, found.mirrored, mirrored)
     if len(found.doubtful):
         warn(_doubtful_message([observations.names[t] for t in found.doubtful]))
-    messages = _line_messages(problem) + _unshared_messages(problem) + _coincidence_messages(observations)
+    messages = _unshared_messages(problem) + _coincidence_messages(observations)
     for message in messages if sizes_differ else messages + _size_messages(problem):
         warn(message)
     return problem
@@ -45,34 +45,18 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
 def _confirmed(found: MirrorImages, problem: Problem) -> MirrorImages:
     """Only those that are mirror images of the rigid map of the others, too; the rest are doubtful.
 
-    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.  A cloud
-    without which the others are not connected, or that shares too few landmarks with them to be placed, is doubtful.
+    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.
     """
-    sure = _with_a_place(found.mirrored, problem.observations)
-    if len(sure):
-        try:
-            others = problem_of(problem.observations, np.setdiff1d(problem.participating, sure))
-            rigid = rigid_registration(others.participants, others.initial.gauge.rotations).gauge.map
-            clouds = others.restricted.clouds
-            sure = sure[[is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in sure]]
-        except (DegenerateCloud, WeaklyConnected):
-            sure = sure[:0]
-    if len(sure) == len(found.mirrored):
+    if not len(found.mirrored):
         return found
-    fewer = MirrorImages(sure, np.union1d(found.doubtful, np.setdiff1d(found.mirrored, sure)))
-    return _confirmed(fewer, problem)  # those that are doubtful participate, which changes the map of the others
-
-
-def _with_a_place(mirrored: IndexArray, observations: Observations) -> IndexArray:
-    """The clouds that share enough landmarks with a map of all other clouds to have a pose and a warp."""
-    others = np.setdiff1d(np.arange(len(observations.clouds)), mirrored)
-    shared = observations.select(np.flatnonzero(observations.at(others).counts >= 2))
-    return mirrored[[_can_be_placed(shared.clouds[t]) for t in mirrored]]
-
-
-def _can_be_placed(cloud: Cloud) -> bool:
-    """Whether a cloud has more points than dimensions, and not all in one position."""
-    return len(cloud.seen) > cloud.points.shape[1] and cloud.frame.rank > 0
+    try:
+        others = problem_of(problem.observations, np.setdiff1d(problem.participating, found.mirrored))
+    except DegenerateCloud:  # one shares too few landmarks with the others; leaving it out raises this error again
+        return found
+    rigid = rigid_registration(others.participants, others.initial.gauge.rotations).gauge.map
+    clouds = others.restricted.clouds
+    sure = np.array([is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in found.mirrored])
+    return MirrorImages(found.mirrored[sure], np.union1d(found.doubtful, found.mirrored[~sure]))
 
 
 def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> Problem:
@@ -93,19 +77,9 @@ def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> P
 
 def _doubtful_message(names: Sequence[Name]) -> str:
     return (
-        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets, bodies with "
-        "joints and weakly connected clouds do; check the handedness otherwise"
+        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets and weakly "
+        "connected clouds do; check the handedness otherwise"
     )
-
-
-def _line_messages(problem: Problem) -> list[str]:
-    names = [problem.observations.names[t] for t in problem.on_lines]
-    if not names:
-        return []
-    return [
-        f"{_listed('cloud', names)} connected with the others by landmarks on one line only, and the turn about this "
-        "line is arbitrary; add shared landmarks off the line"
-    ]
 
 
 def _unshared_messages(problem: Problem) -> list[str]:
@@ -161,29 +135,16 @@ def _runs(order: IndexArray, ascending: Array, tolerance: float) -> list[IndexAr
 
 def _size_messages(problem: Problem) -> list[str]:
     """Clouds that are probably given in another unit than the others."""
-    participants = problem.participants
-    ratios = relative_sizes(participants.points, problem.initial.gauge.map)
+    clouds, stacked, M = problem.participants.clouds, problem.participants.stacked, problem.initial.gauge.map
+    means = (stacked.weights.T @ M) / stacked.total_weights[:, None]
+    map_squares = stacked.weights.T @ np.sum(M**2, axis=1) - stacked.total_weights * np.sum(means**2, axis=1)
+    own_squares = np.trace(stacked.moments, axis1=1, axis2=2)
+    ratios = np.sqrt(own_squares / np.maximum(map_squares, np.finfo(np.float64).tiny))
     return [
-        f"cloud {participants.names[t]!r} is {ratios[t]:.3g} times as large as the others are on its landmarks; check "
-        "its unit"
-        for t in np.flatnonzero(of_another_size(ratios))
+        f"cloud {cloud.name!r} is {ratio:.3g} times as large as the others are on its landmarks; check its unit"
+        for cloud, ratio in zip(clouds, ratios / np.median(ratios), strict=True)
+        if not 1 / SIZE_RATIO < ratio < SIZE_RATIO
     ]
-
-
-def of_another_size(ratios: Array) -> BoolArray:
-    return np.asarray((ratios > SIZE_RATIO) | (ratios < 1 / SIZE_RATIO))
-
-
-def relative_sizes(points: Array, positions: Array) -> Array:  # (n, m, d), (m, d) -> (n,)
-    """The median distance of the landmarks of each cloud from its centre, relative to the map and to other clouds."""
-    ratios = np.ones(len(points))
-    for t, one in enumerate(points):
-        both = np.isfinite(one[:, 0]) & np.isfinite(positions[:, 0])
-        own, mapped = (
-            np.median(np.linalg.norm(x - np.median(x, axis=0), axis=1)) for x in (one[both], positions[both])
-        )
-        ratios[t] = own / mapped if own > 0 and mapped > 0 else np.nan
-    return np.asarray(np.nan_to_num(ratios / np.nanmedian(ratios), nan=1.0))
 
 
 def _listed(what: str, names: Sequence[Name]) -> str:

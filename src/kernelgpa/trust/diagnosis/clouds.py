@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from ...estimators.problem.screening import of_another_size, relative_sizes
+from ...estimators.problem.screening import SIZE_RATIO
 from ...gauge.rotations import nearest_reflection, nearest_rotation
 from ...typing import Array, BoolArray, IndexArray
 from .evidence import Evidence
@@ -129,8 +129,8 @@ def _rigid_distance(points: Array, positions: Array, reflected: bool = False) ->
 def another_unit(evidence: Evidence) -> list[Finding]:
     """Clouds of another size than the others, by medians, which wrong matches hardly change."""
     gpa, findings = evidence.gpa, []
-    ratios = relative_sizes(gpa.observations_.points, gpa.map_)
-    for t in np.flatnonzero(of_another_size(ratios)):
+    ratios = _relative_sizes(gpa.observations_.points, gpa.map_)
+    for t in np.flatnonzero(_of_another_size(ratios)):
         name, ratio = gpa.observations_.names[t], float(ratios[t])
         units = [
             text for unit, text in UNITS.items() if abs(np.log(max(ratio, 1 / ratio) / unit)) < np.log(UNIT_MARGIN)
@@ -144,10 +144,26 @@ def another_unit(evidence: Evidence) -> list[Finding]:
 
 def wrong_clouds(gpa: FittedRegistration) -> BoolArray:  # (n,)
     """Clouds that are wrong as a whole, which explains the residuals of their observations."""
-    wrong = of_another_size(relative_sizes(gpa.observations_.points, gpa.map_))
+    wrong = _of_another_size(_relative_sizes(gpa.observations_.points, gpa.map_))
     wrong[gpa.registration_.problem.mirrored] = True
     wrong[[repair.cloud for repair in _left_right(gpa)]] = True
     return wrong
+
+
+def _of_another_size(ratios: Array) -> BoolArray:
+    return np.asarray((ratios > SIZE_RATIO) | (ratios < 1 / SIZE_RATIO))
+
+
+def _relative_sizes(points: Array, positions: Array) -> Array:  # (n, m, d), (m, d) -> (n,)
+    """The median distance of the landmarks of each cloud from its centre, relative to the map and to other clouds."""
+    ratios = np.ones(len(points))
+    for t, one in enumerate(points):
+        both = np.isfinite(one[:, 0]) & np.isfinite(positions[:, 0])
+        own, mapped = (
+            np.median(np.linalg.norm(x - np.median(x, axis=0), axis=1)) for x in (one[both], positions[both])
+        )
+        ratios[t] = own / mapped if own > 0 and mapped > 0 else np.nan
+    return np.asarray(np.nan_to_num(ratios / np.nanmedian(ratios), nan=1.0))
 
 
 def same_cloud_twice(evidence: Evidence) -> list[Finding]:

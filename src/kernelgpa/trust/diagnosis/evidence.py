@@ -18,8 +18,6 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.stats import chi
 
-from ...estimators.registration import posed_observations
-from ...gauge.rigid import rigid_registration
 from ...typing import Array, BoolArray
 from .finding import CheckNotPossible, FittedRegistration
 from .learned_shape import LEAST_CLOUDS, MOST_COORDINATES, learned_residuals
@@ -28,7 +26,6 @@ from .suspicious import weight_shares
 OUTLIER_SPREADS = 8.0  # standard deviations from which a residual is suspicious
 OUTLIER_RIGID_DISTANCES = 2.0  # and the multiple of the median rigid distance that it must exceed, as in robust fits
 NEIGHBOURS = 6  # landmarks with which the displacement of an observation is compared
-UNLIKE_NEIGHBOURS = 0.7  # share of a displacement that must differ; the corners of a bent sheet go further than others
 NO_RESIDUALS = "no cloud has more landmarks than its warp needs, so that no observation has a leave-one-out residual"
 
 
@@ -94,8 +91,7 @@ class Evidence:
             return far
         contrast = self._contrast()
         noise = float(np.nanmedian(contrast)) / chi(self.gpa.observations_.dimension).median()
-        along = UNLIKE_NEIGHBOURS * np.linalg.norm(self.displacements, axis=2)
-        return np.asarray(far & ~(contrast <= np.maximum(OUTLIER_SPREADS * noise, along)))
+        return np.asarray(far & ~(contrast <= OUTLIER_SPREADS * noise))
 
     def _contrast(self) -> Array:  # (n, m)
         """How far the displacement of each observation is from the median displacement of its neighbours."""
@@ -109,21 +105,6 @@ class Evidence:
             median = np.nanmedian(around[usable], axis=1)
             contrast[usable, j] = np.linalg.norm(self.displacements[usable, j] - median, axis=1)
         return contrast
-
-    @cached_property
-    def rigid_map(self) -> tuple[Array, Array]:  # (m, d), (n, m)
-        """The positions of the landmarks in the map of rigid registration, and the distances of each from the others.
-
-        NaN for landmarks that fewer than two participating clouds saw, and for clouds left out.
-        """
-        problem = self.gpa.registration_.problem
-        gauge = rigid_registration(problem.participants, problem.initial.gauge.rotations).gauge
-        positions, lengths = np.full(self.gpa.map_.shape, np.nan), np.full(problem.shape, np.nan)
-        positions[problem.landmarks] = gauge.map
-        distances = np.linalg.norm(posed_observations(problem.participants, gauge) - gauge.map, axis=2)
-        left_out = distances / (1 - 1 / problem.counts[problem.landmarks])
-        lengths[np.ix_(problem.participating, problem.landmarks)] = left_out
-        return positions, lengths
 
     @cached_property
     def learned_residuals(self) -> Array | None:  # (n, m)

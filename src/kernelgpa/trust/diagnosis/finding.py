@@ -12,7 +12,6 @@ from ...typing import Array, IndexArray, Name
 from ...warps import Warp
 
 if TYPE_CHECKING:  # estimators import this package
-    from ...estimators.automatic import AutomaticChoice
     from ...estimators.prediction.backward import BackwardWarps
     from ...estimators.registration import Registration
 
@@ -29,8 +28,6 @@ class FittedRegistration(Protocol):
     # read only, as attributes of the estimators are properties
     @property
     def robust_(self) -> str | None: ...  # the loss that was used
-    @property
-    def automatic_(self) -> AutomaticChoice | None: ...  # the settings that the fit chose
     @property
     def observations_(self) -> Observations: ...
     @property
