@@ -27,6 +27,7 @@ from .messages import (
     use_words_of,
     worded,
 )
+from .options.groups import FileOptions, MatchOptions, with_option_groups
 
 LONGEST_NAME = 150  # bytes of a file name, without its ending
 
@@ -37,16 +38,13 @@ Suffix = Annotated[str | None, typer.Option(help="Write one file per cloud, with
 
 
 @app.command()
+@with_option_groups
 def convert(
     files: options.Files,
+    *,
     output: Output,
     to: Suffix = None,
-    missing: options.Missing = None,
-    negative_is_missing: options.NegativeIsMissing = False,
-    curves: options.Curves = False,
-    frames: options.Frames = None,
-    markers: options.Markers = None,
-    recursive: options.Recursive = False,
+    reading: FileOptions,
     verbose: options.Verbose = False,
 ) -> None:
     """Write the clouds of one or more files in another format.
@@ -60,15 +58,8 @@ def convert(
 
         kernelgpa convert skulls.tps -o skulls --to .mrk.json
     """
-    read_options = ReadOptions(
-        missing=missing,
-        negative_is_missing=negative_is_missing,
-        curves=curves,
-        frames=frames,
-        markers=tuple(markers or ()),
-        recursive=recursive,
-    )
-    use_words_of(files, recursive)
+    read_options = reading.read_options()
+    use_words_of(files, reading.recursive)
     with printed_warnings():
         sources, notes = read_files(files, read_options)
     use_words(common_kind([one for _, one in sources]), (path for path, _ in sources))
@@ -200,17 +191,11 @@ class FileDescription:
 
 
 @app.command()
+@with_option_groups
 def info(
     files: options.Files,
-    missing: options.Missing = None,
-    negative_is_missing: options.NegativeIsMissing = False,
-    curves: options.Curves = False,
-    frames: options.Frames = None,
-    markers: options.Markers = None,
-    match: options.MatchRule = None,
-    label_pattern: options.LabelPattern = None,
-    merge: options.Merge = None,
-    recursive: options.Recursive = False,
+    *,
+    reading: MatchOptions,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -222,18 +207,8 @@ def info(
 
         kernelgpa info scans.csv --json
     """
-    read_options = ReadOptions(
-        missing=missing,
-        negative_is_missing=negative_is_missing,
-        curves=curves,
-        frames=frames,
-        markers=tuple(markers or ()),
-        recursive=recursive,
-        match=match,
-        label_pattern=label_pattern,
-        merge=merge,
-    )
-    use_words_of(files, recursive)
+    read_options = reading.read_options()
+    use_words_of(files, reading.recursive)
     with printed_warnings():
         landmark_files, notes = read_files(files, read_options)
     use_words(common_kind([one for _, one in landmark_files]), (path for path, _ in landmark_files))

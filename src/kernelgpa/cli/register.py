@@ -21,42 +21,21 @@ from ..trust import selection
 from . import options
 from .app import app
 from .messages import formatted, print_matching, print_message, printed_warnings, use_words_of, worded
-from .settings import RunSettings, modes_of, number_or_word, run_settings
+from .options.groups import MatchOptions, MethodOptions, ReportOptions, with_option_groups
+from .settings import RunSettings, run_settings
 
 MOST_FINDINGS = 5  # that are printed; the report lists all
 
 
 @app.command()
+@with_option_groups
 def register(
     files: options.OptionalFiles = None,
+    *,
     output: options.ResultFolder = Path("out"),
-    method: options.MethodName = None,
-    bandwidth: options.Bandwidth = None,
-    smoothing: options.Smoothing = None,
-    kernel: options.Kernel = None,
-    control_points: options.ControlPoints = None,
-    inducing: options.Inducing = None,
-    scaling: options.Scaling = None,
-    modes: options.Modes = None,
-    robust: options.Robust = None,
-    mirrored: options.Mirrored = None,
-    tune: options.Tune = None,
-    folds: options.Folds = None,
-    n_jobs: options.Jobs = None,
-    missing: options.Missing = None,
-    negative_is_missing: options.NegativeIsMissing = False,
-    curves: options.Curves = False,
-    frames: options.Frames = None,
-    markers: options.Markers = None,
-    match: options.MatchRule = None,
-    label_pattern: options.LabelPattern = None,
-    merge: options.Merge = None,
-    recursive: options.Recursive = False,
-    metadata: options.Attributes = None,
-    links: options.Links = None,
-    procrustes: options.Procrustes = None,
-    unit: options.Unit = None,
-    title: options.Title = None,
+    reading: MatchOptions,
+    method: MethodOptions,
+    report: ReportOptions,
     config: options.Config = None,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
@@ -80,16 +59,10 @@ def register(
         kernelgpa register --config out/settings.toml -o again
     """
     typed: dict[str, Any] = {
-        **{"files": [str(path) for path in files] if files else None, "missing": missing},
-        **{"negative_is_missing": negative_is_missing or None, "curves": curves or None, "frames": frames},
-        **{"markers": markers or None, "match": match, "label_pattern": label_pattern, "merge": merge},
-        **{"recursive": recursive or None},
-        **{"name": None if method is None else method.value, "kernel": kernel},
-        **{"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)},
-        **{"control_points": control_points, "inducing": inducing, "scaling": scaling, "mirrored": mirrored},
-        **{"modes": modes_of(modes), "robust": robust, "tune": tune, "folds": folds, "n_jobs": n_jobs},
-        **{"metadata": _text(metadata), "links": _text(links), "procrustes": procrustes},
-        **{"unit": unit, "title": title},
+        "files": [str(path) for path in files] if files else None,
+        **reading.given(),
+        **method.given(),
+        **report.given(),
     }
     settings = run_settings(config, typed)
     use_words_of(settings.files, settings.read_options.recursive)
@@ -117,6 +90,7 @@ def _register(settings: RunSettings, output: Path, warnings: list[str]) -> Summa
         frame=matched.frame,
         matched_by=matched.rule,
         kind=matched.kind,
+        from_command_line=True,
         attributes=attributes,
         links=links,
         procrustes=settings.procrustes,
@@ -126,10 +100,6 @@ def _register(settings: RunSettings, output: Path, warnings: list[str]) -> Summa
         settings=settings.resolved(gpa, unit),
     )
     return write_result(gpa, output, metadata)
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _attributes(settings: RunSettings, matched: MatchedClouds) -> tuple[Attributes, list[str]]:
@@ -161,7 +131,7 @@ def _short_text(summary: Summary, output: Path) -> str:
         *_error_line("residual of the same landmarks in the map", summary.left_out_error, summary),
     ]
     for finding in summary.findings[:MOST_FINDINGS]:
-        lines.append(worded(f"{finding.kind}: {finding.found}; {finding.action}"))
+        lines.append(f"{finding.kind}: {finding.found}; {finding.action}")
     if not summary.findings:
         lines.append("diagnosis: every check passed")
     if summary.automatic:

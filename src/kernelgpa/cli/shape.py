@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -21,10 +22,11 @@ from ..observations import Observations
 from ..report.metadata import Metadata
 from ..report.shape_folder import require_replaceable_shapes, write_shapes
 from ..shape import ShapeModel
-from ..typing import Array, BoolArray
+from ..typing import Array, BoolArray, Name
 from . import options
 from .app import app
 from .messages import print_matching, print_message, printed_warnings, use_words_of, worded
+from .options.groups import MatchOptions, with_option_groups
 from .settings import run_settings
 
 SETTINGS = "settings.toml"
@@ -58,14 +60,14 @@ class Sources:
 
 
 @app.command()
+@with_option_groups
 def shape(
     files: FilesOrFolder,
+    *,
     output: Filled = Path("shapes"),
     modes: Modes = None,
     scaling: Sizes = False,
-    missing: options.Missing = None,
-    negative_is_missing: options.NegativeIsMissing = False,
-    curves: options.Curves = False,
+    reading: MatchOptions,
     unit: options.Unit = None,
     title: options.Title = None,
     verbose: options.Verbose = False,
@@ -83,10 +85,7 @@ def shape(
     """
     require_replaceable_shapes(output)
     require_writable(output)
-    sources = _read(
-        files,
-        {"missing": missing, "negative_is_missing": negative_is_missing or None, "curves": curves or None},
-    )
+    sources = _read(files, reading)
     with printed_warnings():
         model = ShapeModel(n_modes=modes, scaling=scaling).fit(_seen(sources.matched)[0])
     matched = sources.matched
@@ -99,20 +98,14 @@ def shape(
 
 
 @app.command()
+@with_option_groups
 def impute(
     files: FilesOrFolder,
+    *,
     output: Filled = Path("filled"),
     method: ImputeBy = ImputeMethod.AUTO,
     scaling: Sizes = False,
-    missing: options.Missing = None,
-    negative_is_missing: options.NegativeIsMissing = False,
-    curves: options.Curves = False,
-    frames: options.Frames = None,
-    markers: options.Markers = None,
-    match: options.MatchRule = None,
-    label_pattern: options.LabelPattern = None,
-    merge: options.Merge = None,
-    recursive: options.Recursive = False,
+    reading: MatchOptions,
     verbose: options.Verbose = False,
 ) -> None:
     """Write the files again with their unseen landmarks filled in, each in its own format, frame and unit.
@@ -130,12 +123,7 @@ def impute(
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidSetting(f"{output} exists and is not an empty folder; give a new folder")
     require_writable(output)
-    typed: dict[str, Any] = {
-        **{"missing": missing, "negative_is_missing": negative_is_missing or None, "curves": curves or None},
-        **{"frames": frames, "markers": markers or None, "match": match, "label_pattern": label_pattern},
-        **{"merge": merge, "recursive": recursive or None},
-    }
-    sources = _read(files, typed)
+    sources = _read(files, reading)
     targets = CompletedFiles(sources.paths, sources.files, sources.options, sources.matched)
     targets.require_formats()  # before any work
     observations, seen = _seen(sources.matched)
@@ -168,12 +156,12 @@ def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) 
     return found
 
 
-def _read(given: list[Path], typed: dict[str, Any]) -> Sources:
+def _read(given: list[Path], reading: MatchOptions) -> Sources:
     """The files given, or those of a result folder with its settings; options that are typed come first."""
     if len(given) == 1 and (given[0] / SETTINGS).is_file():
-        settings = run_settings(given[0] / SETTINGS, typed)
+        settings = run_settings(given[0] / SETTINGS, reading.given())
     else:
-        settings = run_settings(None, {**typed, "files": [str(path) for path in given]})
+        settings = run_settings(None, {**reading.given(), "files": [str(path) for path in given]})
     paths, read_options = settings.files, settings.read_options
     use_words_of(paths, read_options.recursive)
     with printed_warnings():
@@ -193,6 +181,11 @@ def _seen(matched: MatchedClouds) -> tuple[Observations, BoolArray]:
     return Observations.from_array(points, weights, clouds=matched.names, landmarks=names), seen
 
 
+def _listed(what: str, names: Sequence[Name]) -> list[str]:
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return [f"{what}: {', '.join(str(name) for name in names[:10])}{more}"] if names else []
+
+
 def _summary(model: ShapeModel, unit: str | None, output: Path) -> str:
     suffix = f" {unit}" if unit else ""
     shares = ", ".join(f"{100 * share:.0f}" for share in model.explained_variance_ratio_[:5])
@@ -207,7 +200,6 @@ def _summary(model: ShapeModel, unit: str | None, output: Path) -> str:
         lines.append(
             f"rejected: landmark {one.landmark} of {one.cloud}, {one.residual:.4g}{suffix} from its prediction"
         )
-    if model.outliers_:
-        more = f" and {len(model.outliers_) - 10} more" if len(model.outliers_) > 10 else ""
-        lines.append(f"outlying clouds: {', '.join(str(name) for name in model.outliers_[:10])}{more}")
+    lines += _listed("outliers by their distance from the mean shape", model.outliers_)
+    lines += _listed("clouds that the others predict badly, which count less", model.badly_predicted_)
     return "\n".join([*lines, f"result: {output}", f"page: {output / 'modes.html'}"])

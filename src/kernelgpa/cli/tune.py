@@ -13,13 +13,13 @@ from rich.table import Table
 from ..errors import InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
 from ..io.files import read_clouds
-from ..io.landmark_file import ReadOptions
 from ..io.model_file import METHODS
 from ..trust import selection
 from . import options
 from .app import app
 from .messages import print_json, print_matching, print_message, printed_warnings, use_words_of, worded
 from .options import Method
+from .options.groups import MatchOptions, with_option_groups
 from .settings import MethodSettings, input_section
 
 MOST_ROWS = 10  # of the table that is printed
@@ -35,8 +35,10 @@ Jobs = Annotated[int | None, typer.Option(help="Number of parallel processes; -1
 
 
 @app.command()
+@with_option_groups
 def tune(
     files: options.Files,
+    *,
     output: SettingsFile = None,
     method: Annotated[Method, typer.Option(help="The kind of warp: kernel or tps.")] = Method.KERNEL,
     bandwidth: Bandwidths = None,
@@ -45,15 +47,7 @@ def tune(
     folds: Annotated[int, typer.Option(help="Number of groups of landmarks that are held out in turn.")] = 10,
     rounds: Rounds = 2,
     n_jobs: Jobs = None,
-    missing: options.Missing = None,
-    negative_is_missing: options.NegativeIsMissing = False,
-    curves: options.Curves = False,
-    frames: options.Frames = None,
-    markers: options.Markers = None,
-    match: options.MatchRule = None,
-    label_pattern: options.LabelPattern = None,
-    merge: options.Merge = None,
-    recursive: options.Recursive = False,
+    reading: MatchOptions,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -70,18 +64,8 @@ def tune(
     grid = _grid(method.value, {"bandwidth": bandwidth, "smoothing": smoothing, "kernel": kernel})
     if output is not None:
         require_writable_file(output)  # before the work
-    read_options = ReadOptions(
-        missing=missing,
-        negative_is_missing=negative_is_missing,
-        curves=curves,
-        frames=frames,
-        markers=tuple(markers or ()),
-        recursive=recursive,
-        match=match,
-        label_pattern=label_pattern,
-        merge=merge,
-    )
-    use_words_of(files, recursive)
+    read_options = reading.read_options()
+    use_words_of(files, reading.recursive)
     with printed_warnings():
         matched = read_clouds(files, read_options)
         print_matching(matched)
@@ -94,17 +78,14 @@ def tune(
         write_bytes(output, tomli_w.dumps({"input": input_section(files, read_options), "method": section}).encode())
         print_message(f"settings: {output}")
     if as_json:
-        best = tuning.best_trial
-        print_json(
-            {
-                "model": best.model,
-                "best": best.settings,
-                "failures": tuning.failures,
-                "trials": [_trial_record(one) for one in tuning.trials],
-            }
-        )
+        print_json(_record(tuning))
     else:
         Console().print(_table(tuning, matched.unit))
+
+
+def _record(tuning: selection.Tuning) -> dict[str, Any]:
+    best, trials = tuning.best_trial, [_trial_record(one) for one in tuning.trials]
+    return {"model": best.model, "best": best.settings, "failures": tuning.failures, "trials": trials}
 
 
 def _grid(method: str, typed: dict[str, str | None]) -> dict[str, list[Any]]:

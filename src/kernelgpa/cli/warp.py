@@ -16,7 +16,7 @@ from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..estimators.base import GPA
 from ..io.atomic import require_writable, require_writable_file
 from ..io.files import drop_unsupported, read, read_clouds, suffix_of, write
-from ..io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
+from ..io.landmark_file import LabelledCloud, LandmarkFile
 from ..observations.identifiers import index_of
 from ..report.metadata import Metadata
 from ..report.result_folder import load_with_metadata
@@ -26,6 +26,7 @@ from ..typing import Array, Name
 from . import options
 from .app import app
 from .messages import formatted, print_json, print_matching, print_message, printed_warnings, use_words, worded
+from .options.groups import FileOptions, with_option_groups
 
 Result = Annotated[Path, typer.Argument(help="A result folder.")]
 Mesh = Annotated[Path, typer.Argument(help="A mesh or a file of points, in the cloud's own frame.")]
@@ -171,13 +172,13 @@ class Evaluation:
 
 
 @app.command()
+@with_option_groups
 def evaluate(
     result: Result,
     tests: options.Files,
+    *,
     truth: Annotated[Path | None, typer.Option(help="The true map, with the same labels, to compare with.")] = None,
-    missing: options.Missing = None,
-    negative_is_missing: options.NegativeIsMissing = False,
-    curves: options.Curves = False,
+    reading: FileOptions,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -195,7 +196,7 @@ def evaluate(
     """
     gpa, metadata = load_with_metadata(result)
     use_words(metadata.kind, (*gpa.observations_.names, *gpa.observations_.landmarks))
-    matched = read_clouds(tests, ReadOptions(missing=missing, negative_is_missing=negative_is_missing, curves=curves))
+    matched = read_clouds(tests, reading.read_options())
     print_matching(matched)
     points = _in_cloud_order(gpa, matched.names, matched.points)
     true_map = None if truth is None else _true_map(gpa, truth)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..warps.kernels import KERNELS
+from ...warps.kernels import KERNELS
 
 
 class Method(StrEnum):
