@@ -189,14 +189,14 @@ def _figures(
     scene: simulate.Scans, scores: dict[str, dict[str, Scores]], harder: dict[str, dict[str, Scores]]
 ) -> dict[str, CaptionedFigure]:
     return {
-        "sample": CaptionedFigure(
+        "sample": CaptionedFigure.of(
             _sample(scene), "One cloud: its landmarks by the number of clouds that see them, and all of its points."
         ),
-        "registered": CaptionedFigure(
+        "registered": CaptionedFigure.of(
             _registered(scene, next(iter(scores.values()))),
             "Disagreement on the test points after registration of the landmarks that three clouds see.",
         ),
-        "disagreement": CaptionedFigure(
+        "disagreement": CaptionedFigure.of(
             _boxes(scores | harder), "Boxes hold half of the test points; outliers are omitted."
         ),
     }

@@ -84,7 +84,7 @@ def run(plan: Plan, seed: int) -> Outcome:
         tables,
         [*_claims(distances), unit_claim, *scoring.own_claims(table), *scoring.own_claims(chin)],
         {
-            "discrepancies": CaptionedFigure(
+            "discrepancies": CaptionedFigure.of(
                 _figure(calibrated), "The mean map of each method, and the distance of each expression."
             ),
             "chin": chin_figure,
@@ -185,7 +185,7 @@ def _chin(
     positions = first.vertices[chin_vertices(first)][:, :2]
     figure = panel_per_method(positions, values, "The chin, which no cloud saw", "disagreement (mm)")
     table = scoring.score_table("face-chin", f"disagreement {where}", scores)
-    return table, models, CaptionedFigure(figure, f"Disagreement {where}.")
+    return table, models, CaptionedFigure.of(figure, f"Disagreement {where}.")
 
 
 def _claims(table: Table) -> list[Claim]:

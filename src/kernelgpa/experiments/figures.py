@@ -20,10 +20,14 @@ PALETTE_SIZE = 256  # of a PNG palette
 
 @dataclass(frozen=True)
 class CaptionedFigure:
-    """A figure with the sentence that explains it."""
+    """A figure as files, with the sentence that explains it."""
 
-    figure: Figure
+    files: Mapping[str, bytes]  # by type: png, pdf
     caption: str
+
+    @classmethod
+    def of(cls, figure: Figure, caption: str) -> CaptionedFigure:
+        return cls({file_type: to_bytes(figure, file_type) for file_type in FILE_TYPES}, caption)
 
 
 def scatter_values(

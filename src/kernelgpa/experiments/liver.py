@@ -164,7 +164,7 @@ def _extrapolation(fits: Mapping[str, Fitted], plan: Plan) -> tuple[Table, Capti
     values = {method: of_first[method].consistency for method in ALL_METHODS}
     figure = panel_per_method(positions, values, "The region that no cloud saw, from above", "disagreement (mm)")
     table = scoring.score_table("liver-extrapolation", f"disagreement {where}", scores)
-    return table, CaptionedFigure(figure, f"Disagreement about {len(positions)} vertices {where}.")
+    return table, CaptionedFigure.of(figure, f"Disagreement about {len(positions)} vertices {where}.")
 
 
 def _claims(table: Table) -> list[Claim]:
@@ -181,13 +181,13 @@ def _claims(table: Table) -> list[Claim]:
 
 def _figures(exact: Fitted, last: Fitted, name: str) -> dict[str, CaptionedFigure]:
     return {
-        "set-up": CaptionedFigure(
+        "set-up": CaptionedFigure.of(
             _set_up(exact.scene), "The landmarks, some of the sensors, and in red the landmarks of the hidden region."
         ),
-        "surface": CaptionedFigure(
+        "surface": CaptionedFigure.of(
             _surface(exact), "Disagreement on the surface, seen from above, without noise and with all landmarks."
         ),
-        "trajectories": CaptionedFigure(
+        "trajectories": CaptionedFigure.of(
             _trajectories(last.models, last.scene),
             f"Sensor positions seen along z ({name}), with deviations enlarged {ENLARGEMENT} times; and the "
             "distance of each estimated position from the true one.",

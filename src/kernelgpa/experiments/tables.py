@@ -105,6 +105,7 @@ class Outcome:
     figures: dict[str, CaptionedFigure]
     notes: list[str] = field(default_factory=list)  # the tuned settings, files that could not be read
     parameters: list[Parameter] = field(default_factory=list)
+    minutes: float = 0.0  # that it took
 
 
 # -- the paper's numbers --

@@ -1,4 +1,4 @@
-"""The results of experiments as files: tables (CSV, Markdown), figures (PNG, PDF) and one HTML page.
+"""The results of experiments as files: tables (CSV, Markdown), figures (PNG, PDF), all of them (JSON), and one page.
 
 The page has the style sheet of the registration report.
 """
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from html import escape, unescape
 from pathlib import Path
 
-from ..errors import InvalidSetting
-from ..io.atomic import is_temporary, write_folder
-from ..report import stylesheet
-from .figures import FILE_TYPES, CaptionedFigure, to_bytes
-from .tables import Claim, Outcome, Parameter, Table, formatted
+from ...errors import InvalidSetting
+from ...io.atomic import is_temporary, write_folder
+from ...report import stylesheet
+from ..figures import CaptionedFigure
+from ..tables import Claim, Outcome, Parameter, Table, formatted
+from .stored import RESULTS, Run, to_json
 
 INDEX = "index.html"
 GENERATOR = '<meta name="generator" content="kernelgpa reproduce">'
@@ -71,7 +72,7 @@ def _written_files(page: Path) -> set[str]:
     return {INDEX, *unescape(listed[1]).split("/")} if GENERATOR in text and listed else set()
 
 
-def write(outcomes: Sequence[Outcome], folder: Path, command: str) -> Path:
+def write(outcomes: Sequence[Outcome], folder: Path, run: Run) -> Path:
     """Write all files in place of those of an earlier run, and return the page."""
     folder = folder.resolve()  # replace the folder that a link points to, not the link
     require_replaceable(folder)
@@ -81,9 +82,10 @@ def write(outcomes: Sequence[Outcome], folder: Path, command: str) -> Path:
             files[f"{table.name}.csv"] = table.to_csv().encode()
             files[f"{table.name}.md"] = table.to_markdown().encode()
         for name, captioned in outcome.figures.items():
-            for file_type in FILE_TYPES:
-                files[f"{outcome.name}-{name}.{file_type}"] = to_bytes(captioned.figure, file_type)
-    files[INDEX] = html(outcomes, command, tuple(files)).encode()
+            for file_type, data in captioned.files.items():
+                files[f"{outcome.name}-{name}.{file_type}"] = data
+    files[RESULTS] = to_json(outcomes, run).encode()
+    files[INDEX] = html(outcomes, run.command, tuple(files)).encode()
     write_folder(folder, files)
     return folder / INDEX
 
@@ -158,7 +160,7 @@ def _claims(claims: Sequence[Claim]) -> str:
 
 
 def _figure(captioned: CaptionedFigure) -> str:
-    data, caption = base64.b64encode(to_bytes(captioned.figure, "png")).decode(), escape(captioned.caption)
+    data, caption = base64.b64encode(captioned.files["png"]).decode(), escape(captioned.caption)
     return (
         f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
         f'<figcaption class="caption">{caption}</figcaption></figure>'
