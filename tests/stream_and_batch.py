@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from fixed_settings import fixed_kernel
+from kernelgpa.gauge.faithful import allowed_increase
+from kernelgpa.gauge.principal_axes import rigid_cost
+from kernelgpa.gauge.rigid import RigidSystem, solve_rigid
 from kernelgpa.gauge.rotations import nearest_rotation
 
 
@@ -27,11 +31,19 @@ def rigid_distance(a, b):
     return np.abs((a[known] - mean_a) @ rotation.T + mean_b - b[known]).max() / np.abs(b[known] - mean_b).max()
 
 
+def with_gamma(estimator, gamma):
+    """The estimator, whose default map has this gamma instead of the one that the rule finds; NaN: by the rule."""
+    solve = estimator._solve if np.isfinite(gamma) else None
+    if solve is not None:
+        estimator._solve = lambda stacked, cost, rotations, _=None: solve(stacked, cost, rotations, gamma)
+    return estimator
+
+
 def batch_of(stream, estimator, clouds):
-    """A batch fit to the clouds in the stream, given by key."""
+    """A batch fit to the clouds in the stream, given by key, with the gamma of the stream."""
     keys = [key for key in stream.keys_ if key not in stream.waiting_]
     pairs = [(clouds[key][seen_of(clouds[key])], [f"L{j:03d}" for j in seen_of(clouds[key])]) for key in keys]
-    return keys, estimator.fit(pairs)
+    return keys, with_gamma(clone(estimator), stream.gamma_).fit(pairs)
 
 
 def assert_equals_batch(stream, estimator, clouds, tolerance=1e-8):
@@ -58,3 +70,18 @@ def assert_equals_batch(stream, estimator, clouds, tolerance=1e-8):
 
 def assert_equals_batch_map(stream, clouds):
     assert rigid_distance(stream.map_, batch_of(stream, fixed_kernel(), clouds)[1].map_) < 1e-8
+
+
+def used_share(stream, gamma):
+    """The increase of the rigid cost by the map with this gamma, as a share of the allowed one (theory, eq. 16a)."""
+    running = stream._require_running()
+    stacked, cost = running.stacked(), running.cost()
+    start = np.array([stream.pose(key)[0] for key in running.participating])
+    system = RigidSystem(stacked)
+    rigid = solve_rigid(system, stacked, start).gauge
+    gauge = solve_rigid(system.penalised(cost, gamma), stacked, start).gauge
+    rho, rho_0 = (np.vdot(one.map, cost.apply(one.map)) for one in (gauge, rigid))
+    own, sampling = allowed_increase(stacked)
+    return (rigid_cost(gauge, stacked) / rigid_cost(rigid, stacked) - 1) / (
+        own + max(1 - rho / rho_0, 0) ** 2 * sampling
+    )

@@ -11,8 +11,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fixed_settings import fixed_kernel
-from kernelgpa import io
+from kernelgpa import StreamingGPA, io
 from kernelgpa.gauge.rotations import nearest_rotation
+from stream_and_batch import with_gamma
 
 CLOUDS, LANDMARKS = 12, 40
 TIMEOUT = 60  # seconds
@@ -27,10 +28,12 @@ def map_in(folder):
     return dict(zip(own.labels, own.points, strict=True))
 
 
-def batch_map(clouds):
+def batch_map(clouds, checkpoint):
+    """The map of a batch fit with the gamma of the stream whose checkpoint is given."""
+    gamma = StreamingGPA.resume(checkpoint).gamma_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # landmarks that a single cloud observed
-        gpa = fixed_kernel().fit(np.array(clouds))
+        gpa = with_gamma(fixed_kernel(), gamma).fit(np.array(clouds))
     return {str(j + 1): position for j, position in enumerate(gpa.map_)}
 
 

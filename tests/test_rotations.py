@@ -207,6 +207,58 @@ def test_newton_steps_make_chains_of_clouds_converge(d, overlap):
     assert plain.value < optimum.value
 
 
+def alternation(operator, start):
+    """R <- nearest rotation of G(R), each by its own singular value decomposition, until only rounding is left."""
+    R = start
+    for _ in range(20_000):
+        left, _, right = np.linalg.svd(operator(R))
+        left[:, :, -1] *= det(left @ right)[:, None]
+        previous, R = R, left @ right
+        if np.abs(R - previous).max() < 20 * EPS:
+            break
+    return R
+
+
+@every_dimension
+@settings(max_examples=20, deadline=None)
+@given(seed=SEEDS, n=st.integers(2, 30), hidden=st.sampled_from([0.0, 0.3]))
+def test_from_a_warm_start_the_optimum_is_that_of_the_alternation(d, seed, n, hidden):
+    operator = rigid_form(scene(n=n, m=25, d=d, hidden=hidden, seed=seed)[0])
+    rng = np.random.default_rng(seed)
+    expected = alternation(operator, nearest_rotation(operator(rotations(d, n, rng))))
+    start = expected @ exponential(0.03 * skew(rng.standard_normal((n, d, d))))
+    optimum = maximise_over_rotations(operator, start)
+    # the rotation of the whole map is free: compare with respect to the first cloud
+    relative = optimum.rotations[0].T @ optimum.rotations
+    assert_allclose(relative, expected[0].T @ expected, rtol=0, atol=1e-10)
+
+
+@every_dimension
+@given(seed=SEEDS)
+def test_the_optimum_moves_with_the_clouds_and_their_order(d, seed):
+    points = scene(n=6, m=25, d=d, hidden=0.2, seed=seed)[0]
+    rng = np.random.default_rng(seed)
+    turned, order = rotations(d, 6, rng), rng.permutation(6)
+    form = rigid_form(points)
+    start = nearest_rotation(form(rotations(d, 6, rng)))
+    found = maximise_over_rotations(form, start).rotations
+    moved = (points @ np.swapaxes(turned, 1, 2))[order]
+    again = maximise_over_rotations(rigid_form(moved), (start @ np.swapaxes(turned, 1, 2))[order]).rotations
+    back = np.empty_like(again)
+    back[order] = again @ turned[order]
+    assert_allclose(back[0].T @ back, found[0].T @ found, rtol=0, atol=1e-8)
+
+
+@every_dimension
+def test_a_warm_start_converges_in_few_newton_steps(d):
+    operator = rigid_form(scene(n=40, m=30, d=d, hidden=0.3)[0])
+    optimum = maximise_over_rotations(operator, nearest_rotation(operator(rotations(d, 40, np.random.default_rng(0)))))
+    tangents = 1e-3 * skew(np.random.default_rng(1).standard_normal((40, d, d)))
+    again = maximise_over_rotations(operator, optimum.rotations @ exponential(tangents))
+    assert again.iterations <= 4
+    assert again.value == pytest.approx(optimum.value, rel=10 * EPS * 40)
+
+
 @every_dimension
 def test_rigid_copies_reach_the_upper_bound_of_f(d):
     points = scene(n=5, m=20, d=d, hidden=0.0, bend=0.0)[0]
@@ -281,6 +333,28 @@ def test_the_form_of_many_clouds_does_not_change_once_its_matrix_is_computed(d):
     motions = np.random.default_rng(0).standard_normal((320 // d, d, d))
     values = [operator(motions) for _ in range(MAX_SEPARATE_SOLVES + 2)]
     assert_allclose(values[-1], values[0], rtol=0, atol=1e4 * EPS * np.abs(values[0]).max())
+
+
+@pytest.mark.parametrize("n", [6, 40, 120], ids=["few clouds", "many clouds", "large system"])
+@pytest.mark.parametrize("accuracy", [1e-9, 1e-12])
+def test_solutions_of_limited_accuracy_let_the_rotations_converge(n, accuracy):
+    """A solution by iteration has an error that is neither symmetric nor linear in the right-hand side."""
+    points, _ = scene(n=n, m=90 if n < 100 else 340, hidden=0.3, bend=0.1, noise=0.02)
+    stacked = Observations.from_array(points).stacked
+    exact = RigidSystem(stacked)
+    rng = np.random.default_rng(0)
+
+    def inexact(sums):
+        solution = inverse(sums)
+        return solution + accuracy * np.abs(solution).max(axis=0) * rng.standard_normal(solution.shape)
+
+    inverse = exact._inverse_of_free_map()
+    start = rotations(3, n, np.random.default_rng(1))
+    start = maximise_over_rotations(exact.operator, start, converged=1e-6).rotations
+    best = maximise_over_rotations(exact.operator, start)
+    found = maximise_over_rotations(RigidSystem(stacked, inexact).operator, start)
+    assert found.termination is Termination.CONVERGED
+    assert found.value == pytest.approx(best.value, rel=10 * accuracy)
 
 
 @settings(max_examples=30, deadline=None)

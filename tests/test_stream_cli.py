@@ -29,11 +29,11 @@ KEYS = ["frame", "time", "state", "clouds", "landmarks", "moved", "pose", "event
 
 def test_the_map_is_that_of_a_batch_fit_to_the_window(kernelgpa, frames, liver, tmp_path):
     code, printed, errors = kernelgpa(
-        "stream", *FIXED, "frames.jsonl", "--window", 8, "-o", "out", "--view", "live.html"
+        "stream", *FIXED, "frames.jsonl", "--window", 8, "-o", "out", "--checkpoint", "state.npz", "--view", "live.html"
     )
     assert code == 0
     assert errors == ""
-    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[-8:]))
+    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[-8:], tmp_path / "state.npz"))
     lines = lines_in(printed)
     assert [line["frame"] for line in lines] == list(range(CLOUDS))
     assert list(lines[-1]) == KEYS
@@ -43,7 +43,10 @@ def test_the_map_is_that_of_a_batch_fit_to_the_window(kernelgpa, frames, liver, 
     assert (lines[-1]["clouds"], lines[-1]["landmarks"], lines[-1]["waiting"]) == (8, LANDMARKS, 0)
     assert (tmp_path / "out" / "updates.jsonl").read_text() == printed
     view = (tmp_path / "live.html").read_text()
-    assert view.count("<circle") == LANDMARKS + 1
+    seen = np.isfinite(liver.points[-1][:, 0]).sum()
+    assert view.count("<circle") == LANDMARKS + seen + 1
+    assert view.count('class="frame"') == seen
+    assert "the last update took" in view
     assert "http-equiv" not in view  # it has ended
     assert "ended" in view
     assert "http://" not in view
@@ -81,10 +84,10 @@ def test_reported_landmarks_add_up_to_the_map(kernelgpa, frames, tmp_path):
 
 
 def test_the_map_is_updated_every_few_frames_and_once_more_at_the_end(kernelgpa, frames, liver, tmp_path):
-    _, printed, _ = kernelgpa("stream", *FIXED, "frames.jsonl", "--every", 5, "-o", "out")
+    _, printed, _ = kernelgpa("stream", *FIXED, "frames.jsonl", "--every", 5, "-o", "out", "--checkpoint", "state.npz")
     assert [line["frame"] for line in lines_in(printed)] == [4, 9, 11]
     assert len((tmp_path / "out" / "poses.tum").read_text().splitlines()) == CLOUDS
-    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points))
+    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points, tmp_path / "state.npz"))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,9 @@ def test_bad_lines_are_reported_and_skipped(kernelgpa, texts, liver, tmp_path):
         texts[4],
     ]
     (tmp_path / "in.jsonl").write_text("".join(lines))
-    code, printed, errors = kernelgpa("stream", *FIXED, "in.jsonl", "--window", 5, "-o", "out")
+    code, printed, errors = kernelgpa(
+        "stream", *FIXED, "in.jsonl", "--window", 5, "-o", "out", "--checkpoint", "state.npz"
+    )
     assert code == 0
     assert [line.split("; ")[0] for line in errors.splitlines()] == [
         "in.jsonl, line 6: the line is not JSON (Expecting value at column 1)",
@@ -155,13 +160,13 @@ def test_bad_lines_are_reported_and_skipped(kernelgpa, texts, liver, tmp_path):
     assert [line["frame"] for line in updates] == [0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 4]
     assert updates[5]["events"] == ["frame 4 was dropped"]
     assert updates[5]["pose"] is None
-    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[[8, 7, 6, 5, 4]]))
+    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[[8, 7, 6, 5, 4]], tmp_path / "state.npz"))
 
 
 def test_the_order_of_frames_does_not_matter(kernelgpa, texts, liver, tmp_path):
     (tmp_path / "in.jsonl").write_text("".join(texts[t] for t in (0, 2, 1, 3, 5, 4, 6, 7, 8)))
-    assert kernelgpa("stream", *FIXED, "in.jsonl", "--window", 6, "-o", "out")[2] == ""
-    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[3:9]))
+    assert kernelgpa("stream", *FIXED, "in.jsonl", "--window", 6, "-o", "out", "--checkpoint", "state.npz")[2] == ""
+    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[3:9], tmp_path / "state.npz"))
 
 
 def test_frames_need_no_name_and_no_time(kernelgpa, texts, tmp_path):

@@ -127,7 +127,7 @@ def test_a_signal_leaves_a_checkpoint_and_a_map(texts, frames, liver, started, u
     os.kill(process.pid, sent)
     assert process.communicate(timeout=TIMEOUT)[1] == ""
     assert process.returncode == 0
-    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[:4]))
+    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points[:4], tmp_path / "state.npz"))
     frames_saved = read_checkpoint(StreamingGPA, tmp_path / "state.npz")[1]["pipeline"]["frames"]
     assert [one["name"] for _, one in frames_saved] == [0, 1, 2, 3]
     with frames.open("a") as file:
@@ -185,7 +185,7 @@ def test_a_last_line_that_was_cut_off_is_read_again(kernelgpa, texts, frames, li
     code, printed, errors = kernelgpa("stream", *FIXED, "frames.jsonl", "-o", "out", "--checkpoint", "state.npz")
     assert (code, errors) == (0, "")
     assert [line["frame"] for line in lines_in(printed)] == list(range(4, CLOUDS))
-    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points))
+    assert_same_shape(map_in(tmp_path / "out"), batch_map(liver.points, tmp_path / "state.npz"))
 
 
 def test_a_file_that_becomes_shorter_is_an_error(texts, frames):

@@ -232,8 +232,7 @@ class Run:
 
     def _show(self, ended: bool = False) -> None:
         if self.view is not None and self.report is not None:
-            positions, trajectory = self.pipeline.landmark_positions()[1], self.pipeline.trajectory()
-            write_bytes(self.view, page(positions, trajectory, self.report, ended).encode())
+            write_bytes(self.view, page(self.pipeline, self.report, ended).encode())
             self.viewed = time.monotonic()
 
     def _save(self) -> None:

@@ -30,7 +30,7 @@ from ..spectrum.operator import CostOperator
 from ..typing import Array
 from .principal_axes import Gauge, rigid_cost
 from .rigid import RigidSystem, solve_rigid
-from .rotations import RotationOptimum
+from .rotations import CONVERGED_GRADIENT, RotationOptimum
 
 ALLOWED_SHARE = 0.2  # of the rise of the rigid cost that one standard error of the map makes
 SUFFICIENT = 0.7  # fraction of the allowed increase from which on the search for gamma ends
@@ -40,6 +40,10 @@ FIRST_GAMMA = 5.0  # the first gamma of the search, in units of (total weight) /
 MAX_GAMMA = 1e12  # a larger gamma changes nothing
 MAX_TRIALS = 40
 MAX_LOG_STEP = np.log(1e3)  # of one step of the search, in log gamma
+# with a gamma to be checked, the rigid map serves the rule alone: this gradient gives its cost to 1e-14 of the squared
+# size of the clouds, which is 1e-8 of the cost itself if that is at least
+RULE_GRADIENT = 1e-7
+LEAST_RULE_COST = 1e-6
 LEAST_USED = 1e-300  # keeps logarithms finite
 
 
@@ -92,6 +96,7 @@ def faithful_registration(
     start: Array,  # (n, d, d) rotations
     gamma: float | None = None,  # None: by the rule
     rule: IncreaseRule = allowed_increase,
+    first: float | None = None,  # gamma of nearly the same clouds, which is kept if the rule accepts it
 ) -> FaithfulOptimum:
     """The map of eq. 16, from the given rotations."""
     system = RigidSystem(stacked)
@@ -99,11 +104,19 @@ def faithful_registration(
         penalised = system if gamma == 0 else system.penalised(cost, gamma)
         gauge, optimum = solve_rigid(penalised, stacked, start)
         return FaithfulOptimum(Faithful(gauge, gamma, np.nan), optimum)
-    rigid, rigid_optimum = solve_rigid(system, stacked, start)
+    rigid, rigid_optimum = solve_rigid(system, stacked, start, RULE_GRADIENT if first else CONVERGED_GRADIENT)
+    if first and rigid_cost(rigid, stacked) < LEAST_RULE_COST * float(stacked.squared_sizes.sum()):
+        rigid, rigid_optimum = solve_rigid(system, stacked, rigid.rotations)
     search = _GammaSearch(stacked, system, rigid, rigid_optimum, rule(stacked))
-    # if each trial is a long iteration, the cheaper approximation of the cost provides the first gamma
-    first = None if cost.approximation is None else search.run(cost.approximation).faithful.gamma
-    return search.run(cost, first or None)
+    begin = first
+    if not first and cost.approximation is not None:
+        # each trial is a long iteration: the cheaper approximation of the cost provides the first gamma
+        begin = search.run(cost.approximation).faithful.gamma
+    found = search.run(cost, begin or None)
+    if first and found.faithful.gamma == 0:  # the map is the rigid map itself
+        gauge, optimum = solve_rigid(system, stacked, rigid.rotations)
+        found = FaithfulOptimum(Faithful(gauge, 0.0, 0.0), optimum)
+    return found
 
 
 class _Trial(NamedTuple):

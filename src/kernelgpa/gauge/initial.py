@@ -37,17 +37,17 @@ class WarmStart:
 
     rotations: Array  # (n, d, d)
     subspace: Array | None  # (m, ...) vectors close to the bottom eigenvectors
+    gamma: float | None = None  # of the faithful map; kept if the rule accepts it for these clouds, too
 
 
 def initial_estimate(observations: Observations) -> InitialEstimate:
     """The map and the rotations of the affine registration: closed form, then refined."""
-    spectrum = affine_spectrum(observations, observations.dimension)
+    spectrum = affine_spectrum(observations.stacked, observations.dimension)
     return InitialEstimate(spectrum, fix_gauge(spectrum, observations.stacked).gauge)
 
 
-def affine_spectrum(observations: Observations, modes: int) -> Spectrum:
+def affine_spectrum(stacked: StackedClouds, modes: int) -> Spectrum:
     """The bottom eigenpairs of the affine cost."""
-    stacked = observations.stacked
     return bottom_eigenpairs(affine_cost(stacked), stacked.rank, modes, Metric.of_clouds(stacked))
 
 
@@ -68,7 +68,7 @@ def weakest_cut(observations: Observations) -> tuple[IndexArray, IndexArray]:
     in one group of clouds differs from that in the rest, only the few landmarks that both groups share oppose it.  The
     groups are the two signs of the first singular vector of these functions.
     """
-    spectrum = affine_spectrum(observations, observations.dimension + 1)
+    spectrum = affine_spectrum(observations.stacked, observations.dimension + 1)
     rank = spectrum.dimension
     affine = np.column_stack([spectrum.vectors[:, :rank], np.ones(len(spectrum.vectors))])
     vector = spectrum.vectors[:, rank]

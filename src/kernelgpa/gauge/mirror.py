@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..observations.cloud import Cloud
-from ..observations.collection import Observations
 from ..observations.geometry import SHEET
+from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, BoolArray, IndexArray
 from .closed_form import closed_form_matrix, mode_moments
@@ -41,14 +41,14 @@ class MirrorImages:
     doubtful: IndexArray
 
 
-def find_mirror_images(spectrum: Spectrum, observations: Observations) -> MirrorImages:
+def find_mirror_images(spectrum: Spectrum, stacked: StackedClouds) -> MirrorImages:
     """The clouds that fit the others as a mirror image and not by a rotation, whatever their size.
 
     The handedness of the majority of the clouds for which it is determined is right, and that of the first of them if
     both are equally frequent.
     """
     none = np.zeros(0, dtype=np.intp)
-    stacked, rank, dimension = observations.stacked, observations.stacked.rank, observations.dimension
+    rank, dimension = stacked.rank, stacked.means.shape[1]
     if rank < dimension:
         return MirrorImages(none, none)
     moments = mode_moments(stacked, spectrum.vectors[:, :dimension])
@@ -75,6 +75,17 @@ def is_mirror_image(cloud: Cloud, targets: Array) -> bool:  # (s, d)
     own_squares, map_squares = (np.sum(cloud.weights[:, None] * one**2) for one in (cloud.centred, centred))
     determined, solid = _handedness(cross, own_squares, map_squares, len(cloud.seen))
     return bool(np.linalg.det(cross) < 0 and determined and solid and cloud.frame.rank == len(cross))
+
+
+def fits_reflected(weighted_points: Array, M: Array) -> BoolArray:  # (m, n d), (m, d) -> (n,)
+    """Which solid clouds fit a map better as a mirror image, decisively or not."""
+    d = M.shape[1]
+    cross = (weighted_points.T @ M).reshape(-1, d, d)
+    candidates = np.flatnonzero(np.linalg.det(cross) < 0)
+    singular = np.linalg.svd(cross[candidates], compute_uv=False)
+    reflected = np.zeros(len(cross), dtype=bool)
+    reflected[candidates[singular[:, -1] >= SOLID[d] * singular[:, -2]]] = True
+    return reflected
 
 
 def _handedness(

@@ -30,20 +30,24 @@ from ..spectrum.dense import DenseCost
 from ..spectrum.operator import Apply, CostOperator, DiagonalPlusLowRank
 from ..typing import Array
 from .principal_axes import Gauge, GaugeOptimum, optimum_in_principal_axes, to_principal_axes
-from .rotations import Operator, Termination, maximise_over_rotations
+from .rotations import CONVERGED_GRADIENT, Operator, Termination, maximise_over_rotations
 
 MAX_SIZE_ITERATIONS = 500
 CONVERGED_SIZES = 1e-12  # relative change of the size factors that ends the iteration
-SMALL_SYSTEM = 100_000  # entries of the matrix over all unit motions up to which it is computed at once
-MAX_SEPARATE_SOLVES = 24  # applications of the operator of a larger system before that matrix is computed
+SMALL_SYSTEM = 100_000  # entries of the operator's matrices up to which they are computed at once
+MAX_SEPARATE_SOLVES = 24  # applications of the operator of a larger system before its matrices are computed
 
 
 class RigidSystem:
     """Eq. 15, or eq. 16 if the map has a penalty, with the map and the translations eliminated.
 
-    The map is linear in the motions (linear parts) of the clouds.  A system of few clouds is solved once for the d unit
-    motions of each cloud.  A system of many clouds is solved anew for each application of the operator, because the
-    rotations usually converge in fewer applications than that would be worth.
+    The map is linear in the motions (linear parts) of the clouds.  A small system is solved once, for the d unit
+    motions of each cloud, or for each landmark if these are fewer.  A large system is solved anew for each application
+    of the operator, because the rotations usually converge in fewer applications than that would be worth.
+
+    The operator that is computed at once is made exactly symmetric.  A solution by iteration leaves it asymmetric by
+    the accuracy of that iteration; the gradient of f would then not be that of any function, and a common rotation of
+    all clouds, to which f is indifferent, would not have gradient 0.
     """
 
     def __init__(self, stacked: StackedClouds, inverse: Apply | None = None) -> None:
@@ -53,6 +57,7 @@ class RigidSystem:
         self._inverse = (
             self._inverse_of_free_map() if inverse is None else inverse
         )  # weighted sums (m, c) -> map (m, c)
+        self._clouds_are_fewer = n * d <= m
         self._separate_solves = MAX_SEPARATE_SOLVES if n * d * min(n * d, m) > SMALL_SYSTEM else 0
 
     def penalised(self, cost: CostOperator, gamma: float) -> RigidSystem:
@@ -87,31 +92,45 @@ class RigidSystem:
     @cached_property
     def _unit_maps(self) -> Array:  # (m, n d)
         """The map that each unit motion of each cloud makes; the factorisation is not needed after it."""
-        maps = self._inverse(self._points)
-        self._separate_solves = 0
-        del self._inverse  # as large as the total cost, and this system may be kept beside the next one
-        return maps
+        if self._clouds_are_fewer:
+            maps = self._inverse(self._points)
+            self._forget_inverse()
+            return maps
+        return self._inverse_matrix @ self._points
+
+    @cached_property
+    def _inverse_matrix(self) -> Array:  # (m, m)
+        """The inverse as a matrix, which takes the weighted sums to the map."""
+        inverse = self._inverse(np.eye(len(self._points)))
+        self._forget_inverse()
+        return 0.5 * (inverse + inverse.T)
 
     @cached_property
     def _matrix(self) -> Array:  # (n d, n d)
         """The operator as a matrix."""
-        return self._points.T @ self._unit_maps
+        matrix = self._points.T @ self._unit_maps
+        return 0.5 * (matrix + matrix.T)
+
+    def _forget_inverse(self) -> None:
+        self._separate_solves = 0
+        del self._inverse  # as large as the total cost, and this system may be kept beside the next one
 
     def map_of(self, motions: Array) -> Array:  # (n, d, d) s_t R_t -> (m, d)
         """The best map for given motions."""
         columns = self._as_columns(motions)
-        return self._inverse(self._points @ columns) if self._separate_solves else self._unit_maps @ columns
+        if self._separate_solves:
+            return self._inverse(self._points @ columns)
+        if self._clouds_are_fewer:
+            return self._unit_maps @ columns
+        return self._inverse_matrix @ (self._points @ columns)
 
     def operator(self, motions: Array) -> Array:  # (n, d, d) -> (n, d, d)
         """G of eq. 12 for this problem: the cross-moments of each cloud with the best map."""
-        n, d, _ = self._shape
-        if self._separate_solves:
-            self._separate_solves -= 1
-            products = self._points.T @ self._inverse(self._points @ self._as_columns(motions))
-        elif n * d <= len(self._points):
-            products = self._matrix @ self._as_columns(motions)
+        if self._separate_solves or not self._clouds_are_fewer:
+            products = self._points.T @ self.map_of(motions)
+            self._separate_solves = max(self._separate_solves - 1, 0)
         else:
-            products = self._points.T @ (self._unit_maps @ self._as_columns(motions))
+            products = self._matrix @ self._as_columns(motions)
         return np.swapaxes(products.reshape(self._shape), 1, 2)
 
     def _as_columns(self, motions: Array) -> Array:  # (n, d, d) -> (n d, d), transposed motions below each other
@@ -135,9 +154,11 @@ def rigid_registration(observations: Observations, start: Array) -> GaugeOptimum
     return solve_rigid(RigidSystem(observations.stacked), observations.stacked, start)
 
 
-def solve_rigid(system: RigidSystem, stacked: StackedClouds, start: Array) -> GaugeOptimum:
+def solve_rigid(
+    system: RigidSystem, stacked: StackedClouds, start: Array, converged: float = CONVERGED_GRADIENT
+) -> GaugeOptimum:
     """The best rotations of a system and its map, in principal axes."""
-    best = maximise_over_rotations(system.operator, start)
+    best = maximise_over_rotations(system.operator, start, converged=converged)
     return optimum_in_principal_axes(system.map_of(best.rotations), stacked, best)
 
 

@@ -38,7 +38,7 @@ from .running_sum import RunningSum
 from .solving import family_of, reduced_clouds
 from .stream_map import MotionHistory, StreamMap
 
-CHECKPOINT = FileKind("stream", 3, "checkpoint of a stream", "expected a checkpoint of a stream", "start again")
+CHECKPOINT = FileKind("stream", 4, "checkpoint of a stream", "expected a checkpoint of a stream", "start again")
 
 
 def write(stream: StreamingGPA, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
@@ -107,6 +107,7 @@ def _arrays(stream: StreamingGPA, clouds: Sequence[Cloud]) -> Arrays:
     if stream_map is not None:
         arrays |= MapRecord(stream_map.map, stream_map.rotations, stream_map.translations).to_arrays()
         arrays |= {"scales": stream_map.scales, "eigenvalues": stream_map.eigenvalues}
+        arrays["gamma"] = np.array([stream_map.gamma])
     return arrays
 
 
@@ -192,6 +193,7 @@ def _map_of(header: Header, arrays: CheckedArrays, count: int, d: int) -> Stream
         translations,
         arrays.floats("scales", d, least=0),
         arrays.floats("eigenvalues", d + 1, allow_nan=True),
+        float(arrays.floats("gamma", 1, least=0, allow_nan=True)[0]),
     )
 
 

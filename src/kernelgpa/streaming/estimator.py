@@ -10,7 +10,7 @@ update         solve the sum: the map of a batch fit to the same clouds
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -24,16 +24,23 @@ from ..errors import InvalidObservations, InvalidSetting, KernelGPAError, NotFit
 from ..estimators.base import GPA
 from ..estimators.models import KernelGPA
 from ..estimators.problem.screening import screen
-from ..gauge.mirror import is_mirror_image
 from ..observations.cloud import Cloud, cloud_of
-from ..observations.identifiers import listed, refuse_repeats
+from ..observations.identifiers import landmark_ids
 from ..typing import Array, Name
 from ..warps import common_smoothing
-from .incoming import WeightRange, measured_motions, weight_range
+from .membership import StreamMembership
 from .memory import MemoryLimits, require_memory
-from .odometry import CONTRADICTION, Measured, contradictions, pose_covariance, refine_poses, usable_motions
-from .results import StreamResults, Update
-from .running_sum import CloudKey, RunningSum
+from .odometry import (
+    CONTRADICTION,
+    Measured,
+    contradictions,
+    measured_motions,
+    pose_covariance,
+    refine_poses,
+    usable_motions,
+)
+from .results import Update
+from .running_sum import CloudKey, RunningSum, WeightRange, weight_range
 from .solving import (
     disconnected_from,
     family_of,
@@ -49,7 +56,7 @@ FIRST_CHOICE = 2  # clouds from which automatic settings are chosen
 CHOICE_FACTOR = 4  # times as many clouds, after which they are chosen again
 
 
-class StreamingGPA(StreamResults):
+class StreamingGPA(StreamMembership):
     """Registration of clouds that are added and dropped one at a time.
 
     Parameters
@@ -84,6 +91,9 @@ class StreamingGPA(StreamResults):
         Global scales of the map.
     eigenvalues_ : ndarray of shape (d + 1,)
         Bottom eigenvalues of the summed cost.
+    gamma_ : float
+        Weight of the warps' cost in the default map.  It is kept while its rule (docs/theory.md, equation 16a) accepts
+        it.  NaN if ``modes`` is not "auto", or if the estimator is fitted anew at each update.
     waiting_, mirrored_ : lists of keys
         Clouds that share too few landmarks with the others so far, and clouds that are mirror images of the others.
         The first do not participate in the map; the latter do only with ``mirrored="keep"``.
@@ -93,10 +103,10 @@ class StreamingGPA(StreamResults):
     Notes
     -----
     The cost of the map is a sum over clouds, ``Q = sum_t Q_t`` (docs/theory.md, section 16), which a cloud changes only
-    at the landmarks that it observes.  An update solves this sum and gives the map of a batch fit to the same clouds,
-    moved rigidly onto the last map at the landmarks that both have.  Measured motions refine the poses (equation 19)
-    and leave the map unchanged.  Estimators whose map does not follow from the sum (``robust``, ``RigidGPA``, pairwise
-    scales) are fitted anew at each update.
+    at the landmarks that it observes.  An update solves this sum and gives the map of a batch fit to the same clouds
+    with the same ``gamma_``, moved rigidly onto the last map at the landmarks that both have.  Mirror images are those
+    that a batch fit finds.  Measured motions refine the poses (equation 19) and leave the map unchanged.  Estimators
+    whose map does not follow from the sum (``robust``, ``RigidGPA``, pairwise scales) are fitted anew at each update.
 
     Examples
     --------
@@ -137,7 +147,6 @@ class StreamingGPA(StreamResults):
         self.window, self.automatic = None if window is None else int(window), bool(automatic)
         self._weight_ranges: dict[Name, WeightRange] = {}
         self._motions: dict[CloudKey, list[Measured]] = {}
-        self._disconnected: set[CloudKey] = set()  # clouds that too few shared landmarks connect with the map
         self._history = MotionHistory()
         self._next_key, self._changed, self.frozen = 0, False, False
 
@@ -172,10 +181,7 @@ class StreamingGPA(StreamResults):
             Measured motions from earlier clouds, or poses from a tracker.
         """
         key = self._next_key
-        if isinstance(ids, Set):
-            raise InvalidObservations(f"cloud {key}: its ids are a set, which has no order; give a list")
-        names = listed(ids)
-        refuse_repeats(names, f"cloud {key}: landmark id")
+        names = landmark_ids(ids, key)
         cloud = cloud_of(points, names, key, weights)
         running = self._running or RunningSum(family_of(self.estimator), cloud.points.shape[1])
         when = self.time_of(time)
@@ -197,10 +203,9 @@ class StreamingGPA(StreamResults):
         self._times[key] = when
         if motions:
             self._motions[key] = motions
-        if is_mirrored:
-            self._mirrored.add(key)
-        if self.frozen or (is_mirrored and self.estimator.mirrored == "leave-out"):
+        if self.frozen:
             self._put_outside(key, cloud)
+            self._mirrored |= {key} if is_mirrored else set()
         else:
             running.add(key, cloud)
             self._changed = True
@@ -234,25 +239,6 @@ class StreamingGPA(StreamResults):
         self._warps.pop(key, None)
         del self._times[key], self._weight_ranges[key]
 
-    def _put_outside(self, key: CloudKey, cloud: Cloud) -> None:
-        """Keep a cloud, and the indices of its landmarks, outside the sum."""
-        self._outside[key] = cloud
-        self._require_running().index.hold(cloud.seen)
-
-    def _put_inside(self, keys: Set[CloudKey]) -> None:
-        """Add clouds that were kept outside to the sum."""
-        running = self._require_running()
-        for key in keys:
-            cloud = self._outside.pop(key)
-            running.add(key, cloud)
-            running.index.release(cloud.seen)
-            self._warps.pop(key, None)
-
-    def _is_mirrored(self, cloud: Cloud, names: Sequence[Name | None]) -> bool:
-        """Whether a cloud is a mirror image of the map; ``names`` are those of its landmark indices."""
-        overlap = None if self._map is None else self._map.overlap(cloud, names)
-        return overlap is not None and is_mirror_image(*overlap)
-
     # -- the map --
 
     def update(self) -> Update:
@@ -263,6 +249,8 @@ class StreamingGPA(StreamResults):
         require_memory(running, self.memory_limits)
         with one_blas_thread(), reset_if_interrupted(running):
             solved = self._solve(running)
+            if self.incremental and self._handedness_changed(running, solved):
+                solved = self._solve(running)
         moved, events = self._replace_map(solved)
         events += self._refine_poses()
         self._changed = False
@@ -277,10 +265,6 @@ class StreamingGPA(StreamResults):
     def _solve(self, running: RunningSum) -> StreamMap:
         """The map of the participating clouds, in its own frame; clouds not connected with the last map wait."""
         self._disconnected = set()
-        left_out = self._mirrored & self._outside.keys()
-        if len(left_out) > len(running.records):  # the majority decides which clouds are the mirror images
-            self._put_inside(left_out)
-            self._mirrored, self._map = set(), None
         while True:
             running.update_participation(self._disconnected)
             if len(running.participating) < 2:
@@ -320,11 +304,7 @@ class StreamingGPA(StreamResults):
             return rotations
         keys = sorted(running.participating)
         problem = screen(running.observations(), self.estimator._sizes_differ, self.estimator.mirrored)
-        self._mirrored |= {keys[t] for t in problem.mirrored}
-        for key in [keys[t] for t in problem.left_out]:
-            self._put_outside(key, running.records[key].cloud)
-            running.drop(key)
-        running.update_participation()
+        self._leave_out([keys[t] for t in problem.mirrored], [keys[t] for t in problem.left_out])
         estimated = dict(zip((keys[t] for t in problem.participating), problem.initial.gauge.rotations, strict=True))
         return np.array([estimated[key] for key in running.participating])
 

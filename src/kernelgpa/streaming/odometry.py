@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +40,16 @@ class Measured:
 
 
 MotionKey = tuple[CloudKey, CloudKey | str, int]  # cloud, source, and position among all motions
+
+
+def measured_motions(
+    measured: Measured | Sequence[Measured], dimension: int, known: Collection[CloudKey]
+) -> list[Measured]:
+    """Motions as a list; an error unless each is valid and starts from a known cloud."""
+    motions = [measured] if isinstance(measured, Measured) else measured
+    if not isinstance(motions, Sequence) or not all(isinstance(one, Measured) for one in motions):
+        raise InvalidObservations(f"measured is {measured!r}; expected Measured(...), or a list of them")
+    return [validated(one, dimension, known) for one in motions]
 
 
 def validated(measured: Measured, d: int, keys: Container[CloudKey]) -> Measured:

@@ -106,6 +106,11 @@ class StreamResults:
         return self._require_map().eigenvalues
 
     @property
+    def gamma_(self) -> float:
+        """gamma of the faithful map (eq. 16); NaN if the map is not of this kind, or is fitted anew at each update."""
+        return self._require_map().gamma
+
+    @property
     def warps_(self) -> list[Warp | None]:  # (n,)
         """Warps of all clouds; None for a cloud that shares too few landmarks with the map."""
         return [self._warp_or_none(key) for key in self.keys_]
@@ -135,6 +140,11 @@ class StreamResults:
             return np.full((running.dimension,) * 2, np.nan), np.full(running.dimension, np.nan)
         return pose_onto(*overlap)
 
+    def points_of(self, key: CloudKey) -> Array:  # (s, d)
+        """The points of a cloud as they were added."""
+        self._require_key(key)
+        return self._cloud(key).points.copy()
+
     def transform(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
         """Warp points of one cloud into the map."""
         return self.warp(cloud)(points)
@@ -143,6 +153,39 @@ class StreamResults:
         """Take points of the map back into one cloud; NaN if there is no unique answer near its landmarks."""
         warp = self.warp(cloud)
         return inverse(warp, warp.checked(points), self._cloud(cloud).points)
+
+    def predict(self, points: npt.ArrayLike, cloud: CloudKey) -> Array:  # (k, d) -> (k, d)
+        """Where points of the map lie in one cloud, such as the landmarks that it did not see.
+
+        The cloud is regressed on the map (docs/theory.md, equation 21) with the settings of the stream, which automatic
+        ones are chosen for.  Unlike :meth:`inverse_transform` it has an answer everywhere.
+
+        Parameters
+        ----------
+        points : array (k, d)
+            Points of the map, landmarks or not.
+        cloud : int
+            The key of the cloud.
+
+        Returns
+        -------
+        predictions : array (k, d)
+            In the frame and the unit of the cloud; NaN only where ``points`` is.
+        """
+        self._require_key(cloud)
+        overlap = self._overlap(self._cloud(cloud))
+        if overlap is None:
+            raise InvalidObservations(
+                f"cloud {cloud} shares too few landmarks with the map; add more, or call update()"
+            )
+        seen, positions = overlap
+        if self.estimator._deforms:
+            on_map = Cloud(seen.name, seen.seen, positions, seen.weights, seen.resolution)
+            warp = reduce(self._require_running().family, on_map).fit_all([seen.points])[0]
+        else:
+            rotation, translation = pose_onto(seen, positions)
+            warp = affine_warp(seen, rotation.T, -rotation.T @ translation)
+        return warp(warp.checked(points))
 
     def warp(self, key: CloudKey) -> Warp:
         """The warp of a cloud, fitted when it is first asked for."""

@@ -9,23 +9,26 @@ alone is reduced again.  A cloud participates while it shares enough landmarks w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import KernelGPAError, TooLarge
+from ..errors import InvalidObservations, KernelGPAError, TooLarge
+from ..observations.checks import MOST_RATIO, MOST_WEIGHT
 from ..observations.cloud import Cloud
 from ..observations.collection import Observations
 from ..observations.identifiers import in_order
 from ..observations.stacked import StackedClouds
 from ..spectrum.dense import DenseCost
-from ..typing import IndexArray, Name
+from ..typing import Array, IndexArray, Name
 from ..warps import Family, ReducedCloud, reduce
 from .landmark_index import LandmarkIndex
 from .running_arrays import ABSENT, CloudKey, RunningArrays
 
-__all__ = ["CloudKey", "CloudRecord", "RunningSum"]
+__all__ = ["CloudKey", "CloudRecord", "RunningSum", "WeightRange", "weight_range"]
+
+WeightRange = tuple[float, float]  # least and largest weight of a cloud
 
 
 @dataclass
@@ -83,6 +86,11 @@ class RunningSum:
     def stacked(self) -> StackedClouds:
         """The participating clouds over the landmarks that participate."""
         return self._arrays.stacked([part for _, part, _ in self.parts()])
+
+    @property
+    def weighted_points(self) -> Array:  # (m, n d)
+        """The weighted points of the participating clouds, each centred."""
+        return self._arrays.weighted_points
 
     def parts(self) -> list[tuple[CloudKey, Cloud, ReducedCloud]]:
         """Key, observations that participate, and reduced cloud, for each cloud in the sum."""
@@ -261,3 +269,20 @@ class RunningSum:
             cost = None if record.reduced is None else record.reduced.cost_matrix()
             self._arrays.remove_cloud(key, record.participating, cost)
         record.participating = record.reduced = None
+
+
+def weight_range(cloud: Cloud, dimension: int, others: Iterable[WeightRange]) -> WeightRange:
+    """The weights of a cloud; an error if the cloud is not valid or its weights do not compare with the others."""
+    d = cloud.points.shape[1]
+    if d not in (2, 3) or d != dimension:
+        raise InvalidObservations(f"cloud {cloud.name}: its points are in {d}D; expected {dimension}D")
+    Observations((cloud,), tuple(range(len(cloud.seen))), d)._checked()
+    own = float(cloud.weights.min()), float(cloud.weights.max())
+    ranges = [own, *others]
+    lightest, heaviest = min(low for low, _ in ranges), max(high for _, high in ranges)
+    if heaviest > MOST_RATIO * lightest or heaviest > MOST_WEIGHT:
+        raise InvalidObservations(
+            f"cloud {cloud.name}: with it the weights range from {lightest:.3g} to {heaviest:.3g}, a ratio above "
+            f"the {MOST_RATIO:g} that double precision carries; give weight 0 to observations that should not count"
+        )
+    return own

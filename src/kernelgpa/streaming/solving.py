@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from sklearn.base import clone
 
+from .._numerics.threads import limit_threads
 from ..errors import KernelGPAError, NumericalFailure, TooLarge
 from ..estimators.automatic import with_first_choice
 from ..estimators.base import GPA
@@ -34,15 +35,16 @@ def family_of(estimator: GPA) -> Family:
 
 def with_settings_chosen(estimator: GPA, running: RunningSum) -> GPA:
     """The estimator with numbers for its automatic settings, chosen from the clouds in the sum."""
-    problem = screen(running.observations(), estimator._sizes_differ, estimator.mirrored)
-    return with_first_choice(cast(DeformableGPA, estimator), problem)
+    with limit_threads(1):  # the clouds of a sample are small
+        problem = screen(running.observations(), estimator._sizes_differ, estimator.mirrored)
+        return with_first_choice(cast(DeformableGPA, estimator), problem)
 
 
 def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:
     """The map of the summed cost, from initial rotations (n, d, d) and, as a warm start, the last map."""
     clouds, cost = running.stacked(), running.cost()
     try:
-        warm = None if last is None else WarmStart(rotations, _eigenvectors_at(running, last.eigenvectors))
+        warm = None if last is None else _warm_start(running, rotations, last)
         solution = cast(DeformableGPA, estimator)._solve(clouds, cost, rotations, warm=warm)
     except (NumericalFailure, np.linalg.LinAlgError) as problem:
         require_connected(running.observations())
@@ -64,6 +66,7 @@ def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: Strea
         gauge.translations,
         gauge.scales,
         padded(spectrum.values, running.dimension + 1),
+        np.nan if solution.faithful is None else solution.faithful.gamma,
         reduced=reduced_clouds(running),
         rows_of_indices=running.rows.copy(),
         eigenvectors=eigenvectors,
@@ -82,8 +85,13 @@ def refit(estimator: GPA, running: RunningSum) -> StreamMap:
         gpa.translations_,
         gpa.scales_,
         gpa.eigenvalues_,
-        dict(zip(keys, gpa.warps_, strict=True)),
+        warps=dict(zip(keys, gpa.warps_, strict=True)),
     )
+
+
+def _warm_start(running: RunningSum, rotations: Array, last: StreamMap) -> WarmStart:
+    gamma = last.gamma if np.isfinite(last.gamma) else None
+    return WarmStart(rotations, _eigenvectors_at(running, last.eigenvectors), gamma)
 
 
 def _eigenvectors_at(running: RunningSum, eigenvectors: Array) -> Array:  # (m, k)

@@ -36,6 +36,7 @@ class StreamMap:
     translations: Array  # (n, d)
     scales: Array  # (d,)
     eigenvalues: Array  # (d + 1,)
+    gamma: float = np.nan  # of the faithful map; NaN if the map is another one, or was fitted anew
     warps: dict[CloudKey, Warp] = field(default_factory=dict)  # those that are fitted already
     reduced: ReducedClouds = field(default_factory=dict)
     rows_of_indices: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # by landmark index

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from html import escape
 
 import numpy as np
 
 from ...observations.arrays import finite_rows
 from ...typing import Array
-from .pipeline import UpdateReport
+from .pipeline import FramePipeline, UpdateReport
 
 WIDTH, HEIGHT = 720, 480  # pixels of the drawing
 MOST_DRAWN = 3000  # landmarks; more only slow a browser down
@@ -17,25 +18,30 @@ MOST_DRAWN = 3000  # landmarks; more only slow a browser down
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">{refresh}<title>kernelgpa stream</title>
 <style>body{{font:15px sans-serif;margin:1.5em;color:#222}}svg{{border:1px solid #ccc;padding:20px}}
-circle{{fill:#1f77b4}}.last{{fill:#d62728}}polyline{{fill:none;stroke:#d62728;stroke-width:1.5}}</style></head><body>
+circle{{fill:#1f77b4}}.frame{{fill:none;stroke:#ff7f0e;stroke-width:1.5}}.last{{fill:#d62728}}polyline{{fill:none;stroke:#d62728;stroke-width:1.5}}</style></head><body>
 <p>frame <b>{frame}</b>, {report.state}: {report.clouds} clouds, {report.landmarks} landmarks, {report.waiting} waiting;
 {when}</p>
+<p id="latency">{latency}</p>
 <svg width="{width}" height="{height}" overflow="visible" role="img" aria-label="map and trajectory of the sensor">
 {drawing}
-</svg><p>Blue: the map, seen along its third axis. Red: the trajectory of the sensor within the window.
-The bar is {bar:g} long, in the unit of the points.</p>
+</svg><p>Blue: the map, seen along its third axis. Orange: the last frame, moved by its pose. Red: the trajectory
+of the sensor within the window. The bar is {bar:g} long, in the unit of the points.</p>
 {events}</body></html>
 """
 
 
-def page(points: Array, trajectory: Array, report: UpdateReport, ended: bool) -> str:  # (m, d), (n, d)
-    """The page for a map, a trajectory and the last update; it does not load itself again once the stream has ended."""
+def page(pipeline: FramePipeline, report: UpdateReport, ended: bool) -> str:
+    """The page for the last update of a stream; it does not load itself again once the stream has ended."""
+    points = pipeline.landmark_positions()[1]
     points = points[finite_rows(points)]
-    path = trajectory.reshape(-1, points.shape[1])
-    drawing, bar = _drawing(points[:: len(points) // MOST_DRAWN + 1, :2], path[:, :2])
+    frame = pipeline.current_frame()
+    path = pipeline.trajectory().reshape(-1, points.shape[1])
+    thin = slice(None, None, len(points) // MOST_DRAWN + 1)
+    drawing, bar = _drawing(points[thin, :2], frame[thin, :2], path[:, :2])
     return PAGE.format(
         refresh="" if ended else '<meta http-equiv="refresh" content="1">',
         when=f"{'ended' if ended else 'written'} {time.strftime('%H:%M:%S')}",
+        latency=_latency(pipeline.latencies),
         frame=escape(str(report.frame)),
         report=report,
         width=WIDTH,
@@ -46,16 +52,27 @@ def page(points: Array, trajectory: Array, report: UpdateReport, ended: bool) ->
     )
 
 
-def _drawing(points: Array, trajectory: Array) -> tuple[str, float]:  # (m, 2), (n, 2)
+def _latency(seconds: Collection[float]) -> str:
+    if not seconds:
+        return "no update so far"
+    last, slowest = 1000 * list(seconds)[-1], 1000 * max(seconds)
+    return (
+        f"the last update took {last:.1f} ms; of the last {len(seconds)}, the median is "
+        f"{1000 * float(np.median(list(seconds))):.1f} ms and the longest {slowest:.1f} ms"
+    )
+
+
+def _drawing(points: Array, frame: Array, trajectory: Array) -> tuple[str, float]:  # (m, 2), (s, 2), (n, 2)
     """Elements of the drawing, and the length of its bar."""
-    both = np.vstack([points, trajectory])
+    both = np.vstack([points, frame, trajectory])
     extent = np.ptp(both, axis=0) if len(both) else np.zeros(2)
     if not extent.max() > 0:
         return "", 0.0
     pixel = np.max(extent / (WIDTH, HEIGHT))  # in the unit of the points
     pixels = (both - both.min(axis=0)) / pixel * (1, -1) + (0, HEIGHT)  # y points down on a screen
-    dots, path = np.split(pixels.round(1), [len(points)])
+    dots, seen, path = np.split(pixels.round(1), [len(points), len(points) + len(frame)])
     circles = [f'<circle cx="{x}" cy="{y}" r="2.5"/>' for x, y in dots.tolist()]
+    circles += [f'<circle class="frame" cx="{x}" cy="{y}" r="5"/>' for x, y in seen.tolist()]
     line = f'<polyline points="{" ".join(f"{x},{y}" for x, y in path.tolist())}"/>'
     last = [f'<circle class="last" cx="{x}" cy="{y}" r="5"/>' for x, y in path[-1:].tolist()]
     bar = 10.0 ** np.floor(np.log10(extent.max() / 2))  # a round length, from a twentieth to half of the extent

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import deque
 from dataclasses import asdict, dataclass, field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,7 @@ class FramePipeline:
     last: tuple[FrameName, float] | None = None  # name and time of the frame that was added or dropped last
     reported: dict[str, list[float]] = field(default_factory=dict)  # positions of landmarks as last reported
     notes: list[str] = field(default_factory=list)  # events for the next report
+    latencies: deque[float] = field(default_factory=lambda: deque(maxlen=100))  # seconds of the last updates
 
     # -- frames --
 
@@ -143,7 +146,9 @@ class FramePipeline:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("ignore")
                 warnings.simplefilter("always", KernelGPAWarning)
+                begin = perf_counter()
                 solved = self.stream.update()
+                self.latencies.append(perf_counter() - begin)
             events = [*events, *solved.events, *(str(one.message) for one in caught), *self._new_mirror_images()]
         except KernelGPAError as error:
             why = " ".join(str(error).split())
@@ -171,6 +176,15 @@ class FramePipeline:
             return list(map(str, self.stream.landmarks_)), self.stream.map_
         except NotFitted:
             return [], np.zeros((0, 3))
+
+    def current_frame(self) -> Array:  # (s, d)
+        """The points of the last frame, moved into the map by its pose; none if it has no pose."""
+        key = None if self.last is None else self._key_of(self.last[0])
+        pose = None if key is None else self._pose(key)
+        if key is None or pose is None:
+            return np.zeros((0, 3))
+        rotation, translation = pose
+        return self.stream.points_of(key) @ rotation.T + translation
 
     def trajectory(self) -> Array:  # (n, d)
         """Positions of the sensor in the map, for the frames whose pose is known, oldest first."""
@@ -258,5 +272,5 @@ class FramePipeline:
 
 def _is_sound(record: FrameRecord) -> bool:
     named = is_integer(record.name) or isinstance(record.name, str)
-    told = isinstance(record.reported, bool) and isinstance(record.mirrored, bool)
-    return named and told and math.isfinite(checked_number(record.time, "a time"))
+    flags = isinstance(record.reported, bool) and isinstance(record.mirrored, bool)
+    return named and flags and math.isfinite(checked_number(record.time, "a time"))
