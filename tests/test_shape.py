@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist
 from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 from kernelgpa import InvalidObservations, InvalidSetting, KernelGPA, NotFitted, Observations, RigidGPA, ShapeModel
-from kernelgpa.observations.cloud import Cloud
 from kernelgpa.shape.alignment import aligned
 from kernelgpa.shape.gaussian import DenseGaussian
-from kernelgpa.shape.learning import Settings, TrainingClouds, learn
-from kernelgpa.shape.patterns import Patterns
-from kernelgpa.shape.spaces import BasisSpace, FullSpace, Shapes, motions
 from shared_data import load
 
 FIXED = {"shrinkage": 0.2, "bandwidth": 0.5, "noise": 0.01}
@@ -69,112 +64,6 @@ def test_new_clouds_get_the_scores_of_the_same_clouds_in_the_fit(scaling):
     scale = np.sqrt(model.variances_[0])
     # the rotations of a registration are stationary to the root of rounding error
     np.testing.assert_allclose(model.transform(points), model.scores_, atol=1e-5 * scale)
-
-
-def scene(seed=0, m=12, d=3):
-    rng = np.random.default_rng(seed)
-    positions = rng.standard_normal((m, d))
-    root = rng.standard_normal((m * d, m * d))
-    shapes = Shapes(positions, motions(positions, False), 0.7)
-    return rng, shapes, root @ root.T / (m * d)
-
-
-def test_conditioning_is_that_of_the_joint_covariance():
-    rng, shapes, covariance = scene()
-    gaussian = FullSpace(shapes).gaussian(covariance, 0.1)
-    D = len(covariance)
-    joint = covariance + gaussian.pose_variance * shapes.motions @ shapes.motions.T + gaussian.noise * np.eye(D)
-    seen = np.repeat(rng.random(D // 3) < 0.7, 3)
-    y = np.where(seen, rng.standard_normal(D), 0.0)
-    gain = joint[np.ix_(~seen, seen)] @ np.linalg.inv(joint[np.ix_(seen, seen)])
-    found = gaussian.predict(y, ~seen, 3)
-    tolerance = 1e-14 * np.linalg.cond(joint)
-    np.testing.assert_allclose(found.values, gain @ y[seen], atol=10 * tolerance)
-    conditional = joint[np.ix_(~seen, ~seen)] - gain @ joint[np.ix_(seen, ~seen)]
-    np.testing.assert_allclose(found.covariances[0], conditional[:3, :3], atol=10 * tolerance * gaussian.pose_variance)
-    filled = gaussian.fill(y[None], Patterns.of(seen[None]), np.ones(1))
-    np.testing.assert_allclose(filled.residuals[0, ~seen], found.values, atol=tolerance)
-
-
-def test_leave_one_out_residuals_are_those_of_leaving_out():
-    rng, shapes, covariance = scene()
-    gaussian = FullSpace(shapes).gaussian(covariance, 0.1)
-    seen = np.repeat(rng.random(12) < 0.8, 3)
-    y = np.where(seen, rng.standard_normal(36), 0.0)
-    found = gaussian.leave_one_out(y, seen, 3)
-    for row, j in enumerate(np.flatnonzero(seen[::3])):
-        hidden = ~seen
-        hidden[3 * j : 3 * j + 3] = True
-        left = gaussian.predict(np.where(hidden, 0.0, y), hidden, 3)
-        at = np.flatnonzero(np.flatnonzero(hidden)[::3] // 3 == j)[0]
-        np.testing.assert_allclose(
-            found.values[3 * row : 3 * row + 3], y[3 * j : 3 * j + 3] - left.values[3 * at :][:3], atol=1e-8
-        )
-        np.testing.assert_allclose(found.covariances[row], left.covariances[at], rtol=1e-7)
-
-
-def test_the_low_rank_form_equals_the_dense_form():
-    rng, shapes, covariance = scene()
-    dense = FullSpace(shapes).gaussian(covariance, 0.1)
-    low = BasisSpace(shapes, np.linalg.qr(rng.standard_normal((36, 36)))[0], 12)
-    low_rank = low.gaussian(low.basis.T @ covariance @ low.basis, 0.1)
-    seen = np.repeat(rng.random((5, 12)) < 0.8, 3, axis=1)
-    y = np.where(seen, rng.standard_normal((5, 36)), 0.0)
-    patterns, weights = Patterns.of(seen), rng.random(5)
-    tolerance = 1e-14 * dense.pose_variance / dense.noise * 100
-    a, b = dense.fill(y, patterns, weights), low_rank.fill(y, patterns, weights)
-    np.testing.assert_allclose(b.residuals, a.residuals, atol=tolerance)
-    np.testing.assert_allclose(low.basis @ b.scatter @ low.basis.T, a.scatter, atol=tolerance)
-    for one, own in zip(y, seen, strict=True):
-        for left, right in zip(dense.predict(one, ~own, 3), low_rank.predict(one, ~own, 3), strict=True):
-            np.testing.assert_allclose(right, left, atol=tolerance)
-        for left, right in zip(dense.leave_one_out(one, own, 3), low_rank.leave_one_out(one, own, 3), strict=True):
-            np.testing.assert_allclose(right, left, atol=tolerance)
-        np.testing.assert_allclose(low_rank.square(one, own), dense.square(one, own), atol=tolerance)
-        np.testing.assert_allclose(low_rank.log_density(one, own), dense.log_density(one, own), atol=tolerance)
-        directions = rng.standard_normal((2, 36))
-        pair = dense.projected_variances(~own, directions), low_rank.projected_variances(~own, directions)
-        np.testing.assert_allclose(*pair, atol=tolerance)
-
-
-def test_a_basis_at_all_landmarks_contains_the_kernel():
-    _, shapes, _ = scene()
-    full = FullSpace(shapes).prior(0.5)
-    basis = BasisSpace.of(shapes, 0.5, lambda space: np.zeros((3, 36)), inducing=12)
-    np.testing.assert_allclose(basis.basis @ basis.prior(0.5) @ basis.basis.T, full, atol=1e-9)
-
-
-def test_a_kernel_alone_with_a_free_affine_part_is_the_warp_from_the_map_into_the_cloud():
-    rng = np.random.default_rng(3)
-    M = rng.standard_normal((30, 3))
-    y = 0.1 * rng.standard_normal((30, 3))
-    shapes = Shapes(M, motions(M, False), float(np.mean(y**2)))
-    bandwidth, noise, affine = 0.6, 0.05, 1e7
-    gaussian = FullSpace(shapes, affine).gaussian(FullSpace(shapes, affine).prior(bandwidth), noise)
-    hidden = np.repeat(np.arange(30) >= 24, 3)
-    found = gaussian.predict(np.where(hidden, 0.0, y.ravel()), hidden, 3).values.reshape(-1, 3)
-    own = bandwidth * pdist(M).mean() / pdist(M[:24]).mean()  # widths are multiples of each cloud's own mean distance
-    warp = _kernel_warp(M[:24], (M + y)[:24], own, noise)
-    # the affine part is free up to a penalty of 1 / affine
-    np.testing.assert_allclose(M[24:] + found, warp(M[24:]), atol=1e-4)
-
-
-def _kernel_warp(points, targets, bandwidth, smoothing):
-    cloud = Cloud("map", np.arange(len(points)), points, np.ones(len(points)))
-    reduced = (
-        KernelGPA(bandwidth=bandwidth, smoothing=smoothing)._family().prepare(cloud).reduce(smoothing, cloud.weights)
-    )
-    (warp,) = reduced.fit_all([targets])
-    return warp
-
-
-def test_expectation_maximisation_on_complete_data_is_the_empirical_covariance():
-    rng, shapes, _ = scene()
-    y = rng.standard_normal((9, 36))
-    clouds = TrainingClouds.of(y, np.ones_like(y, dtype=bool), np.ones(9), np.zeros(36))
-    found = learn(clouds, FullSpace(shapes), Settings(0.5, 0.1, 0.3), rounds=5)
-    np.testing.assert_allclose(found.covariance, np.cov(y.T), atol=1e-12)
-    np.testing.assert_allclose(found.mean, y.mean(axis=0), atol=1e-14)
 
 
 def test_seen_landmarks_are_returned_bit_for_bit(incomplete):
@@ -370,6 +259,33 @@ def test_landmarks_that_were_never_seen_together_are_named():
     with pytest.warns(UserWarning, match="never seen in the same cloud"):
         model = ShapeModel(**FIXED).fit(points)
     assert np.isfinite(model.impute()).all()
+
+
+def test_weights_that_are_all_multiplied_by_a_number_change_nothing(incomplete):
+    points, _, mask, _ = incomplete
+    weights = np.where(np.random.default_rng(2).random(mask.shape) < 0.2, 0.25, 1.0)
+    one, other = (ShapeModel(**FIXED).fit(points, weights=factor * weights) for factor in (1.0, 4.0))
+    np.testing.assert_array_equal(other.impute(), one.impute())
+    np.testing.assert_array_equal(other.variances_, one.variances_)
+
+
+def test_an_observation_of_vanishing_weight_counts_as_unseen(incomplete):
+    points, truth, mask, _ = incomplete
+    wrong = points.copy()
+    wrong[5, 2] = truth[5, 2] + 1.0
+    assert not mask[5, 2]
+    weights = np.ones(mask.shape)
+    weights[5, 2] = 1e-9
+    hidden = points.copy()
+    hidden[5, 2] = np.nan
+    settings = {**FIXED, "robust": False}
+    light, unseen = ShapeModel(**settings).fit(wrong, weights=weights), ShapeModel(**settings).fit(hidden)
+    plain = ShapeModel(**settings).fit(wrong)
+    scale = np.sqrt(unseen.variances_[0])
+    # the expected order is 1e-9, times the 1e4 by which the pose variance exceeds the noise
+    np.testing.assert_allclose(light.mean_, unseen.mean_, atol=1e-4 * scale)
+    np.testing.assert_allclose(light.variances_[:3], unseen.variances_[:3], rtol=1e-4)
+    assert np.abs(plain.mean_ - unseen.mean_).max() > 1e-2 * scale
 
 
 def test_ape_skulls_are_predicted_better_than_by_kernels():

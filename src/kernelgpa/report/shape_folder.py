@@ -1,7 +1,7 @@
 """The result folder of ``kernelgpa shape``.
 
 aligned.csv    all clouds after their poses (Procrustes coordinates), unseen landmarks predicted
-clouds.csv     for each cloud its size, distances, outlier flag and scores
+clouds.csv     for each cloud its size, distances, flags of outliers and scores
 modes.csv      for each mode its variance and the displacement of each landmark
 model.npz      the shape model; ``kernelgpa.load(folder)`` returns it
 *.png          scree plot with a null model, scores, mean shape along the modes
@@ -13,6 +13,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..errors import InvalidSetting
 from ..io.atomic import is_temporary, write_folder
@@ -61,25 +63,30 @@ def _cloud_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:
         "cloud",
         "centroid_size",
         "procrustes_distance",
+        "outlier",
         "mahalanobis_distance",
         "outlier_score",
-        "outlier",
+        "badly_predicted",
         "seen",
     ]
     header += [f"score_{i + 1}" for i in range(k)] + [f"score_sd_{i + 1}" for i in range(k)]
     seen = model.observations_.visible.sum(axis=1)
+    statistics, outlier_scores = model.statistics_, model.outlier_scores_
+    badly_predicted = outlier_scores > model.outlier_threshold_
     columns = (
-        model.centroid_sizes_,
-        model.procrustes_distances_,
-        model.mahalanobis_distances_,
-        model.outlier_scores_,
+        [repr(float(x)) for x in statistics.centroid_sizes],
+        [repr(float(x)) for x in statistics.distances],
+        ["yes" if far else "no" for far in statistics.is_outlier],
+        [repr(float(x)) for x in model.mahalanobis_distances_],
+        [repr(float(x)) for x in outlier_scores],
+        ["yes" if far else "no" for far in badly_predicted],
+        [int(count) for count in seen],
     )
-    rows = []
-    for t, name in enumerate(model.observations_.names):
-        flag = "yes" if model.outlier_scores_[t] > model.outlier_threshold_ else "no"
-        numbers = [repr(float(column[t])) for column in columns]
-        scores = [repr(float(x)) for x in (*model.scores_[t], *model.score_deviations_[t])]
-        rows.append([str(name), *numbers, flag, int(seen[t]), *scores])
+    scores = np.hstack([model.scores_, model.score_deviations_])
+    rows = [
+        [str(name), *own, *(repr(float(x)) for x in scores[t])]
+        for t, (name, *own) in enumerate(zip(model.observations_.names, *columns, strict=True))
+    ]
     return header, rows
 
 

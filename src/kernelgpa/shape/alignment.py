@@ -8,7 +8,7 @@ With the mean shape M and the pose of cloud t (size factor s_t, rotation R_t, tr
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -62,7 +62,7 @@ class Alignment:
     positions: Array  # (m, d) M, without NaN
     poses: tuple[Pose, ...]  # (n,)
     residuals: Array  # (n, D), 0 where unseen
-    seen: BoolArray  # (n, m)
+    weights: Array  # (n, m) of the observations: 0 where unseen, at most 1
     scaling: bool
     gain: float  # of the size factors over those of a regression on M
     participating: BoolArray  # (n,) False for mirror images
@@ -72,9 +72,20 @@ class Alignment:
         return int(self.positions.shape[1])
 
     @cached_property
+    def seen(self) -> BoolArray:  # (n, m)
+        return np.asarray(self.weights > 0)
+
+    @cached_property
     def entries(self) -> BoolArray:  # (n, D)
         """Which coordinates were seen."""
         return np.repeat(self.seen, self.dimension, axis=1)
+
+    @cached_property
+    def entry_weights(self) -> Array | BoolArray:  # (n, D)
+        """The weights of the coordinates; truth values if all observations that were made count alike."""
+        if np.array_equal(self.weights, self.seen):
+            return self.entries
+        return np.repeat(self.weights, self.dimension, axis=1)
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -89,9 +100,23 @@ class Alignment:
 
     def without(self, rejected: BoolArray) -> Alignment:  # (n, m)
         """The same poses, as if some observations had not been made."""
-        seen = self.seen & ~rejected
-        residuals = np.where(np.repeat(seen, self.dimension, axis=1), self.residuals, 0.0)
-        return Alignment(self.positions, self.poses, residuals, seen, self.scaling, self.gain, self.participating)
+        weights = np.where(rejected, 0.0, self.weights)
+        residuals = np.where(np.repeat(rejected, self.dimension, axis=1), 0.0, self.residuals)
+        return replace(self, residuals=residuals, weights=weights)
+
+    def part(self, clouds: IndexArray, landmarks: IndexArray) -> Alignment:
+        """Some clouds and landmarks, of which all observations count alike."""
+        d = self.dimension
+        entries = (landmarks[:, None] * d + np.arange(d)).ravel()
+        return Alignment(
+            self.positions[landmarks],
+            tuple(self.poses[t] for t in clouds),
+            self.residuals[np.ix_(clouds, entries)],
+            self.seen[np.ix_(clouds, landmarks)].astype(np.float64),
+            self.scaling,
+            self.gain,
+            self.participating[clouds],
+        )
 
 
 def aligned(gpa: GPA, observations: Observations) -> Alignment:
@@ -101,11 +126,11 @@ def aligned(gpa: GPA, observations: Observations) -> Alignment:
     linear = gpa.size_factors_[:, None, None] * gpa.rotations_
     poses = tuple(Pose(A, t) for A, t in zip(linear, gpa.translations_, strict=True))
     residuals = np.stack([pose(own) for pose, own in zip(poses, points, strict=True)]) - M
-    seen = ~np.isnan(points[:, :, 0])
+    weights = observations.weights / observations.weights.max()
     mirrored = set(gpa.mirrored_)
     participating = np.array([name not in mirrored for name in observations.names])
-    gain = _size_gain(gpa, points, seen) if scaling else 1.0
-    return Alignment(M, poses, np.nan_to_num(residuals).reshape(len(points), -1), seen, scaling, gain, participating)
+    gain = _size_gain(gpa, points, weights > 0) if scaling else 1.0
+    return Alignment(M, poses, np.nan_to_num(residuals).reshape(len(points), -1), weights, scaling, gain, participating)
 
 
 def _size_gain(gpa: GPA, points: Array, seen: BoolArray) -> float:

@@ -34,6 +34,7 @@ from ..estimators.prediction.backward import CALIBRATED_PROBABILITY
 from ..typing import Array, BoolArray, IndexArray
 from .alignment import Alignment
 from .learning import Learned, Settings, TrainingClouds, learn
+from .patterns import MOST_ENTRIES, Patterns
 from .spaces import Space
 
 MOST_FOLDS = 10  # of clouds
@@ -42,6 +43,7 @@ LONG_RUN = 5  # clouds; the median length of the runs in which landmarks are mis
 MARGIN_SHARE = 8  # the clouds beside a block that are left out are at most one in so many on each side
 LANDMARK_PARTS = 5  # of the landmarks of a cloud, while settings are compared
 FINAL_PARTS = 10  # for calibration and the expected error, where what remains must resemble what a cloud saw
+DIVISIONS = 8  # random orders of the landmarks that clouds use in turn; clouds with the same one share their patterns
 ROUNDS = 5  # of eq. 27 while settings are compared
 CLIPPED_ERROR = 10.0  # errors count as at most so many medians
 MANY = 40  # clouds, from which not all folds are needed to compare settings
@@ -60,7 +62,7 @@ class Folds:
     """The division of the clouds, and of the seen landmarks of each cloud."""
 
     of_cloud: IndexArray  # (n,)
-    order: tuple[IndexArray, ...]  # (n,) of (s,): a random order of the seen landmarks, which divides them into parts
+    order: IndexArray  # (n, m) the position of each seen landmark in a random order, which divides them into parts
     margin: int = 0  # clouds beside a block that its model does not see either
 
     @classmethod
@@ -78,11 +80,9 @@ class Folds:
             of_cloud = np.arange(n) * count // n
         else:
             of_cloud = (np.random.default_rng(1).permutation(n) % min(n, MOST_FOLDS))[rank]
-        parts = []
-        for t in range(n):
-            own = np.argsort(np.argsort(order[alignment.seen[t]]))
-            parts.append(np.random.default_rng(rank[t]).permutation(len(own))[own])
-        return cls(of_cloud, tuple(parts), margin)
+        keys = np.stack([np.random.default_rng(i).permutation(len(order))[order] for i in range(DIVISIONS)])
+        own = np.where(alignment.seen, keys[rank % DIVISIONS], len(order))
+        return cls(of_cloud, np.argsort(np.argsort(own, axis=1, kind="stable"), axis=1), margin)
 
     def training(self, k: int) -> BoolArray:  # (n,)
         """The clouds that the model without fold k is learned from."""
@@ -99,30 +99,29 @@ class Folds:
 
 def median_run(seen: BoolArray) -> float:  # (n, m)
     """The median, over unseen observations, of the number of consecutive clouds in which the landmark is unseen."""
-    runs: list[int] = []
+    runs: list[IndexArray] = []
     for column in ~seen.T:
         edges = np.flatnonzero(np.diff(np.concatenate([[0], column.astype(np.int8), [0]])))
-        for begin, end in zip(edges[::2], edges[1::2], strict=True):
-            runs += [int(end - begin)] * int(end - begin)
-    return float(np.median(runs)) if runs else 0.0
+        lengths = edges[1::2] - edges[::2]
+        runs.append(np.repeat(lengths, lengths))
+    found = np.concatenate(runs)
+    return float(np.median(found)) if len(found) else 0.0
 
 
 class LeftOut(NamedTuple):
-    """Errors of the landmarks that were left out, one entry per cloud that was predicted."""
+    """Errors of the landmarks that were left out."""
 
-    lengths: list[Array]
-    squares: list[Array]
+    lengths: Array
+    squares: Array  # z^2
 
     @property
     def error(self) -> float:
         """The criterion of eq. 28."""
-        return float(np.mean(clipped(np.concatenate(self.lengths))))
+        return float(np.mean(clipped(self.lengths)))
 
     def calibration(self, d: int) -> float:
         """c of eq. 28."""
-        return float(
-            np.quantile(np.concatenate(self.squares), CALIBRATED_PROBABILITY) / chi2(d).ppf(CALIBRATED_PROBABILITY)
-        )
+        return float(np.quantile(self.squares, CALIBRATED_PROBABILITY) / chi2(d).ppf(CALIBRATED_PROBABILITY))
 
 
 def clipped(lengths: Array) -> Array:
@@ -143,14 +142,16 @@ class CrossFit:
         self.alignment, self.space, self.folds = alignment, space, Folds.of(alignment)
         self._training: list[TrainingClouds] = []
         self._known: list[BoolArray] = []  # for each fold, which landmarks the other clouds saw
-        entries = alignment.entries
+        self._questions: dict[tuple[int, int, int], list[Question]] = {}
+        self._held_patterns: dict[int, Patterns] = {}
         for k in range(self.folds.count):
             rest = self.folds.training(k) & (weights > 0)
             own = means[k] if len(means) else None
-            start = np.zeros(entries.shape[1])
+            start = np.zeros(alignment.positions.size)
             if own is not None:
                 start = np.nan_to_num(own - alignment.positions).ravel()
-            self._training.append(TrainingClouds.of(alignment.residuals[rest], entries[rest], weights[rest], start))
+            own_weights = alignment.entry_weights[rest]
+            self._training.append(TrainingClouds.of(alignment.residuals[rest], own_weights, weights[rest], start))
             self._known.append(np.asarray(alignment.seen[rest].any(axis=0), dtype=bool))
 
     def models(self, settings: Settings, rounds: int, most: int | None = None) -> list[Learned]:
@@ -160,33 +161,57 @@ class CrossFit:
     def held_out(self, k: int) -> IndexArray:
         return np.flatnonzero(self.folds.of_cloud == k)
 
+    def held_patterns(self, k: int) -> Patterns:
+        """The visibility patterns of the clouds of a fold, whatever the weights of their observations."""
+        if k not in self._held_patterns:
+            self._held_patterns[k] = Patterns.of(self.alignment.entries[self.held_out(k)])
+        return self._held_patterns[k]
+
     def left_out(self, models: Sequence[Learned], most: int | None = None, parts: int = LANDMARK_PARTS) -> LeftOut:
         """Errors of one part of the landmarks at a time, for at most so many clouds of each fold."""
-        lengths, squares = [], []
+        lengths, squares, d = [], [], self.alignment.dimension
         for k, model in enumerate(models):
-            held = self.held_out(k)
-            some = len(held) if most is None else min(most, len(held))
-            for t in held[np.linspace(0, len(held) - 1, some).astype(int)]:
-                e, z = self._of_cloud(int(t), model, self._known[k], parts)
-                lengths.append(e)
-                squares.append(z)
-        return LeftOut(lengths, squares)
+            for question in self._questions_of(k, most or len(self.folds.of_cloud), parts):
+                errors, covariances = question.errors(model, self.alignment.residuals, d)
+                lengths.append(np.linalg.norm(errors, axis=1))
+                squares.append(mahalanobis_squares(errors, covariances))
+        return LeftOut(np.concatenate(lengths), np.concatenate(squares))
 
-    def _of_cloud(self, t: int, model: Learned, known: BoolArray, parts: int) -> tuple[Array, Array]:
-        d, entries = self.alignment.dimension, self.alignment.entries[t]
-        centred = np.where(entries, self.alignment.residuals[t] - model.mean, 0.0)
-        landmarks, lengths, squares = np.flatnonzero(self.alignment.seen[t]), [], []
-        for part in range(parts):
-            left = landmarks[self.folds.order[t] % parts == part]
-            out = np.zeros_like(entries).reshape(-1, d)
-            out[left] = True
-            hidden = out.ravel() | ~entries
-            found = model.gaussian.predict(np.where(hidden, 0.0, centred), hidden, d)
-            rows = np.searchsorted(np.flatnonzero(hidden)[::d] // d, left[known[left]])
-            errors = centred.reshape(-1, d)[left[known[left]]] - found.values.reshape(-1, d)[rows]
-            lengths.append(np.linalg.norm(errors, axis=1))
-            squares.append(mahalanobis_squares(errors, found.covariances[rows]))
-        return np.concatenate(lengths), np.concatenate(squares)
+    def _questions_of(self, k: int, most: int, parts: int) -> list[Question]:
+        """The same for all settings that are compared, so that patterns are looked for once."""
+        key = (k, most, parts)
+        if key not in self._questions:
+            held = self.held_out(k)
+            some = held[np.linspace(0, len(held) - 1, min(most, len(held))).astype(int)]
+            size = max(1, MOST_ENTRIES // (parts * self.alignment.positions.size * self.alignment.dimension))
+            chunks = np.split(some, range(size, len(some), size))
+            self._questions[key] = [self._question(chunk, self._known[k], parts) for chunk in chunks]
+        return self._questions[key]
+
+    def _question(self, clouds: IndexArray, known: BoolArray, parts: int) -> Question:
+        rows, part = np.repeat(clouds, parts), np.tile(np.arange(parts), len(clouds))
+        left = (self.folds.order[rows] % parts == part[:, None]) & self.alignment.seen[rows]
+        out = np.repeat(left, self.alignment.dimension, axis=1)
+        weights = self.alignment.entry_weights[rows]
+        weights[out] = 0
+        return Question(rows, left & known, self.alignment.entries[rows] & ~out, Patterns.of(weights))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which landmarks of which clouds are left out, one row per cloud and part of its landmarks."""
+
+    clouds: IndexArray  # (q,)
+    left: BoolArray  # (q, m) the landmarks that were left out and that the other clouds saw
+    remaining: BoolArray  # (q, D) the coordinates that were seen and not left out
+    patterns: Patterns
+
+    def errors(self, model: Learned, residuals: Array, d: int) -> tuple[Array, Array]:  # (e, d), (e, d, d)
+        """The errors of the predictions, and their covariances."""
+        centred = residuals[self.clouds] - model.mean
+        found = model.gaussian.predict(np.where(self.remaining, centred, 0.0), self.patterns, d)
+        errors = (centred - found.values).reshape(*self.left.shape, d)
+        return errors[self.left], found.covariances[self.left]
 
 
 def mahalanobis_squares(errors: Array, covariances: Array) -> Array:  # (k, d), (k, d, d) -> (k,)

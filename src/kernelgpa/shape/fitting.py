@@ -14,21 +14,22 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.progress import progress
-from ..errors import InvalidObservations, KernelGPAError, KernelGPAWarning
+from ..errors import InvalidObservations, KernelGPAError, KernelGPAWarning, TooLarge
 from ..estimators.base import GPA
 from ..observations import Observations
 from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray, IndexArray
 from .alignment import Alignment, aligned, estimator, mean_without
 from .cross_fitting import FINAL_PARTS, MOST_EVALUATIONS, ROUNDS, Choice, CrossFit, Folds, choose, mahalanobis_squares
+from .gaussian import Prediction
 from .learning import Learned, Settings, TrainingClouds, learn
 from .outliers import LeaveOneOut, cloud_scores, leave_one_out, rejected, threshold
+from .patterns import Patterns
 from .results import CloudResults, ExpectedError, Frozen, ShapeFit
-from .spaces import MOST_DENSE, BasisSpace, FullSpace, Space
+from .spaces import MOST_DENSE, MOST_LANDMARKS, BasisSpace, FullSpace, Space, forecast_shapes
 
 FEW = 30  # clouds, up to which the registration is repeated without each fold
 MOST_CLOUDS = 400  # from which settings are chosen
-MOST_LANDMARKS = 200  # from which settings are chosen if there are too many for (D, D) matrices
 FINAL_ROUNDS = 12
 BASIS_ROUNDS = 4  # in the span of a basis
 SCREENINGS = 3  # times that outliers are looked for
@@ -57,6 +58,7 @@ class Candidate(NamedTuple):
 def fit_shapes(observations: Observations, given: GPA | None, options: Options) -> ShapeFit:
     """Learn a shape model from clouds, or from those of a registration that is given."""
     require_valid(observations)
+    _require_memory(observations)
     weights = np.ones(len(observations.clouds))
     dropped = np.zeros((len(observations.clouds), len(observations.landmarks)), dtype=bool)
     best = _best_candidate(observations, given, options)
@@ -89,6 +91,12 @@ def require_valid(observations: Observations) -> None:
         raise InvalidObservations(
             f"no cloud saw {len(never)} of the landmarks: {shown}; leave them out with observations.subset(counts > 0)"
         )
+
+
+def _require_memory(observations: Observations) -> None:
+    needed = forecast_shapes(len(observations.clouds), len(observations.landmarks), observations.dimension)
+    if not needed.fits:
+        raise TooLarge(f"this shape model would take {needed}; use fewer clouds or landmarks")
 
 
 def _best_candidate(observations: Observations, given: GPA | None, options: Options) -> Candidate:
@@ -146,25 +154,11 @@ def _choice(gpa: GPA, observations: Observations, alignment: Alignment, options:
     landmarks = np.arange(m)
     if m * alignment.dimension > MOST_DENSE:
         landmarks = np.sort(farthest_points(alignment.positions, MOST_LANDMARKS))
-    part = _part(alignment, clouds, landmarks)
+    part = alignment.part(clouds, landmarks)
     means = _means_without(gpa, observations, part, landmarks) if len(clouds) == n and n <= FEW else []
     fit = CrossFit(part, FullSpace(part.shapes), np.ones(len(clouds)), means)
     with progress("settings of the shape model, at most", MOST_EVALUATIONS) as step:
         return choose(fit, options.fixed, step)
-
-
-def _part(alignment: Alignment, clouds: IndexArray, landmarks: IndexArray) -> Alignment:
-    d = alignment.dimension
-    entries = (landmarks[:, None] * d + np.arange(d)).ravel()
-    return Alignment(
-        alignment.positions[landmarks],
-        tuple(alignment.poses[t] for t in clouds),
-        alignment.residuals[np.ix_(clouds, entries)],
-        alignment.seen[np.ix_(clouds, landmarks)],
-        alignment.scaling,
-        alignment.gain,
-        alignment.participating[clouds],
-    )
 
 
 def _means_without(
@@ -186,10 +180,9 @@ def _space(alignment: Alignment, settings: Settings, weights: Array) -> Space:
 
     def fill(space: BasisSpace) -> Array:
         start = np.zeros(alignment.residuals.shape[1])
-        clouds = TrainingClouds.of(alignment.residuals, alignment.entries, weights, start)
+        clouds = TrainingClouds.of(alignment.residuals, alignment.entry_weights, weights, start)
         learned = learn(clouds, space, settings._replace(shrinkage=1.0), BASIS_ROUNDS)
-        centred = np.where(alignment.entries, alignment.residuals - learned.mean, 0.0)
-        return learned.gaussian.fill(centred, clouds.patterns, weights).residuals
+        return learned.gaussian.fill(clouds.centred(learned.mean), clouds.patterns, weights).residuals
 
     return BasisSpace.of(alignment.shapes, settings.bandwidth, fill)
 
@@ -212,13 +205,13 @@ def _final(
     rounds = FINAL_ROUNDS if isinstance(fit.space, FullSpace) else BASIS_ROUNDS
     models = fit.models(settings, rounds)
     left_out = fit.left_out(models, max(1, 2000 // fit.folds.count), FINAL_PARTS)
-    lengths = np.concatenate(left_out.lengths)
+    lengths = left_out.lengths
     expected = ExpectedError(*map(float, (lengths.mean(), np.median(lengths), np.sqrt(np.mean(lengths**2)))))
     calibration = left_out.calibration(alignment.dimension)
     completed, covariances = _completed(fit, models, observations, calibration)
     start = np.zeros(alignment.residuals.shape[1])
     used = np.where(alignment.participating, weights, 0.0)
-    training = TrainingClouds.of(alignment.residuals, alignment.entries, used, start)
+    training = TrainingClouds.of(alignment.residuals, alignment.entry_weights, used, start)
     learned = learn(training, fit.space, settings, rounds)
     frozen = _frozen(learned, fit.space, alignment, settings, calibration, options.modes, used)
     scores, deviations = scores_of(frozen, training)
@@ -242,16 +235,24 @@ def _add_rejected(
 ) -> None:
     """The residuals of rejected observations from their predictions, as if they had not been seen."""
     alignment, d, points = fit.alignment, fit.alignment.dimension, observations.points
-    for t in np.flatnonzero(dropped.any(axis=1)):
-        model, entries = models[fit.folds.of_cloud[t]], alignment.entries[t]
-        mean = model.mean.reshape(-1, d)
-        centred = np.where(entries, alignment.residuals[t] - model.mean, 0.0)
-        found = model.gaussian.predict(centred, ~entries, d)
-        rows = dropped[t][~alignment.seen[t]]
-        own = alignment.poses[t](points[t]) - alignment.positions - mean
-        errors = own[dropped[t]] - found.values.reshape(-1, d)[rows]
-        single.lengths[t, dropped[t]] = np.linalg.norm(errors, axis=1)
-        single.mahalanobis[t, dropped[t]] = np.sqrt(mahalanobis_squares(errors, found.covariances[rows]))
+    for k, model in enumerate(models):
+        held = fit.held_out(k)[dropped[fit.held_out(k)].any(axis=1)]
+        if not len(held):
+            continue
+        found = _predicted(alignment, held, model)
+        for row, t in enumerate(held):
+            own = alignment.poses[t](points[t]) - alignment.positions
+            errors = (own - found.values[row].reshape(-1, d))[dropped[t]]
+            covariances = found.covariances[row, dropped[t]]
+            single.lengths[t, dropped[t]] = np.linalg.norm(errors, axis=1)
+            single.mahalanobis[t, dropped[t]] = np.sqrt(mahalanobis_squares(errors, covariances))
+
+
+def _predicted(alignment: Alignment, clouds: IndexArray, model: Learned) -> Prediction:
+    """Residuals of some clouds, from the positions of the mean shape, with what they did not see predicted."""
+    centred = np.where(alignment.entries[clouds], alignment.residuals[clouds] - model.mean, 0.0)
+    found = model.gaussian.predict(centred, Patterns.of(alignment.entry_weights[clouds]), alignment.dimension)
+    return found._replace(values=found.values + model.mean)
 
 
 def _of_all(single: LeaveOneOut, alignment: Alignment, calibration: float) -> tuple[Array, Array, Array]:
@@ -269,17 +270,16 @@ def _completed(
     completed = observations.points.copy()
     covariances = np.zeros((*completed.shape, d))
     for k, model in enumerate(models):
-        for t in fit.held_out(k):
-            entries, pose = alignment.entries[t], alignment.poses[t]
-            unseen = np.isnan(completed[t, :, 0])
-            if not unseen.any():
-                continue
-            centred = np.where(entries, alignment.residuals[t] - model.mean, 0.0)
-            found = model.gaussian.predict(centred, ~entries, d)
-            rows = unseen[~alignment.seen[t]]  # others were rejected, and stay as they were seen
-            mean = alignment.positions + model.mean.reshape(-1, d)
-            completed[t, unseen] = pose.back(mean[unseen] + found.values.reshape(-1, d)[rows])
-            covariances[t, unseen] = calibration * pose.covariances_back(found.covariances[rows])
+        unseen = np.isnan(completed[:, :, 0])
+        held = fit.held_out(k)[unseen[fit.held_out(k)].any(axis=1)]
+        if not len(held):
+            continue
+        found = _predicted(alignment, held, model)
+        for row, t in enumerate(held):  # rejected observations stay as they were seen
+            values = (alignment.positions + found.values[row].reshape(-1, d))[unseen[t]]
+            completed[t, unseen[t]] = alignment.poses[t].back(values)
+            own = alignment.poses[t].covariances_back(found.covariances[row, unseen[t]])
+            covariances[t, unseen[t]] = calibration * own
     return completed, covariances
 
 
@@ -320,14 +320,6 @@ def _signed(vectors: Array) -> Array:  # (k, D)
 
 def scores_of(frozen: Frozen, clouds: TrainingClouds) -> tuple[Array, Array]:  # (n, k), (n, k)
     """Scores of clouds by the model, and the standard deviations that their unseen landmarks leave open."""
-    centred = np.where(clouds.seen, clouds.residuals - frozen.mean, 0.0)
-    filled = frozen.gaussian.fill(centred, clouds.patterns, np.zeros(len(centred)))
-    scores = filled.residuals @ frozen.modes.T
-    deviations = np.zeros_like(scores)
-    for group in clouds.patterns.groups:
-        for p, hidden in enumerate(group.hidden):
-            mask = np.zeros(centred.shape[1], dtype=bool)
-            mask[hidden] = True
-            variances = frozen.calibration * frozen.gaussian.projected_variances(mask, frozen.modes)
-            deviations[group.clouds[group.pattern == p]] = np.sqrt(np.maximum(variances, 0.0))
-    return scores, deviations
+    filled = frozen.gaussian.fill(clouds.centred(frozen.mean), clouds.patterns, np.zeros(len(clouds.seen)))
+    variances = frozen.calibration * frozen.gaussian.projected_variances(clouds.patterns, frozen.modes)
+    return filled.residuals @ frozen.modes.T, np.sqrt(np.maximum(variances, 0.0))

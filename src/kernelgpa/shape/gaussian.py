@@ -16,31 +16,34 @@ the coordinates h that a cloud did not see, given those that it saw (o), have
 
     mean  mu_h - H_hh^-1 H_ho (y_o - mu_o),        covariance  H_hh^-1  (noise included)             (theory, eq. 26)
 
-because H is the inverse covariance of all coordinates.  Its inverse on the few unseen coordinates is all that one
-visibility pattern costs.  With many landmarks, the covariance of all coordinates is F F' + s2 I with few columns F, of
-which the motions are some, and H_hh^-1 follows from the identity of Woodbury without any (D, D) matrix.
+because H is the inverse covariance of all coordinates. Its inverse on the few unseen coordinates is all that one
+visibility pattern costs. An observation of weight w < 1 has noise of variance s2 / w, of which s2 belongs to the
+distribution; it is predicted, too, from itself and the others: H_hh gets l = w / ((1 - w) s2) on its diagonal, and l
+times the observation is added before it is inverted. With many landmarks, the covariance of all coordinates is F F' +
+s2 I with few columns F, of which the motions are some, and H_hh^-1 follows from the identity of Woodbury without any
+(D, D) matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lapack
 
 from ..errors import NumericalFailure
-from ..typing import Array, BoolArray, IndexArray
-from .patterns import Patterns
+from ..typing import Array, IndexArray
+from .patterns import PatternGroup, Patterns
 
 
 class Prediction(NamedTuple):
-    """The unseen coordinates of one cloud."""
+    """Coordinates of clouds that were predicted, and their covariances."""
 
-    values: Array  # (k d,) residuals minus their mean
-    covariances: Array  # (k, d, d) of each landmark, noise included
+    values: Array  # (n, D) residuals minus their mean
+    covariances: Array  # (n, m, d, d) of each landmark, noise included; 0 where nothing was predicted
 
 
 class Filled(NamedTuple):
@@ -51,24 +54,27 @@ class Filled(NamedTuple):
 
 
 class Gaussian(Protocol):
-    """What the rest of the package asks of eq. 25; residuals are minus their mean, and 0 where unseen."""
+    """What the rest of the package asks of eqs. 25 and 26, for all clouds (n, D) at once.
+
+    Residuals are minus their mean, and 0 where unseen.  The last four ask what clouds saw, whatever the weights.
+    """
 
     def fill(self, residuals: Array, patterns: Patterns, weights: Array) -> Filled: ...
 
-    def predict(self, residuals: Array, hidden: BoolArray, d: int) -> Prediction: ...
+    def predict(self, residuals: Array, patterns: Patterns, d: int) -> Prediction: ...
 
-    def projected_variances(self, hidden: BoolArray, directions: Array) -> Array: ...
+    def projected_variances(self, patterns: Patterns, directions: Array) -> Array: ...
 
-    def leave_one_out(self, residuals: Array, seen: BoolArray, d: int) -> Prediction: ...
+    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> Prediction: ...
 
-    def square(self, residuals: Array, seen: BoolArray) -> float: ...
+    def squares(self, residuals: Array, patterns: Patterns) -> Array: ...
 
-    def log_density(self, residuals: Array, seen: BoolArray) -> float: ...
+    def log_densities(self, residuals: Array, patterns: Patterns) -> Array: ...
 
 
 @dataclass(frozen=True)
 class DenseGaussian:
-    """Eqs. 25 and 26 with the (D, D) matrix H."""
+    """Eqs. 25 and 26 with the (D, D) matrix H; patterns with as many unseen coordinates are solved at once."""
 
     covariance: Array  # (D, D) Sigma
     motions: Array  # (D, g) G
@@ -90,57 +96,108 @@ class DenseGaussian:
         H = inverse - product @ np.linalg.solve(inner, product.T)
         return np.asarray(0.5 * (H + H.T))
 
-    def fill(self, residuals: Array, patterns: Patterns, weights: Array) -> Filled:
-        """All clouds at once: patterns with as many unseen coordinates are inverted together."""
-        H = self.precision
-        filled, scatter, products = residuals.copy(), np.zeros_like(H), residuals @ H
+    def _blocks(self, group: PatternGroup) -> Array:  # (p, k, k)
+        """(H_hh + diag(l))^-1 of each pattern, with l = w / (1 - w) / s2: 0 for coordinates that were not seen."""
+        columns = group.hidden
+        matrices = self.precision[columns[:, :, None], columns[:, None, :]]
+        i = np.arange(columns.shape[1])
+        matrices[:, i, i] += group.weights / (1 - group.weights) / self.noise
+        return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+
+    def _filled(self, residuals: Array, patterns: Patterns) -> Iterator[tuple[PatternGroup, Array, Array]]:
+        """For each group of patterns its blocks, and what its clouds (c, k) are predicted to have."""
         for group in patterns.groups:
-            columns = group.hidden  # (p, k)
-            blocks = np.linalg.inv(H[columns[:, :, None], columns[:, None, :]])
-            own = columns[group.pattern]
-            at = (group.clouds[:, None], own)
-            filled[at] = -np.einsum("rij,rj->ri", blocks[group.pattern], products[at])
+            blocks, own = self._blocks(group), group.hidden[group.pattern]
+            y = residuals[group.clouds]
+            inaccurate = np.take_along_axis(y, own, axis=1)
+            np.put_along_axis(y, own, 0.0, axis=1)
+            factors = (group.weights / (1 - group.weights))[group.pattern] / self.noise
+            target = factors * inaccurate - np.take_along_axis(y @ self.precision, own, axis=1)
+            yield group, blocks, np.einsum("rij,rj->ri", blocks[group.pattern], target)
+
+    def fill(self, residuals: Array, patterns: Patterns, weights: Array) -> Filled:
+        filled, scatter = residuals.copy(), np.zeros_like(self.precision)
+        for group, blocks, values in self._filled(residuals, patterns):
+            columns = group.hidden
+            filled[group.clouds[:, None], columns[group.pattern]] = values
             total = np.bincount(group.pattern, weights[group.clouds], len(columns))
-            blocks -= self.noise * np.eye(columns.shape[1])
+            i = np.arange(columns.shape[1])
+            blocks[:, i, i] -= self.noise * (1 - group.weights)
             np.add.at(scatter, (columns[:, :, None], columns[:, None, :]), total[:, None, None] * blocks)
         return Filled(filled, scatter)
 
-    def predict(self, residuals: Array, hidden: BoolArray, d: int) -> Prediction:  # (D,), (D,)
-        """Eq. 26 for one cloud."""
-        h = np.flatnonzero(hidden)
-        block = np.asarray(np.linalg.inv(self.precision[np.ix_(h, h)]), dtype=np.float64)
-        return Prediction(-block @ (self.precision[h] @ residuals), _diagonal_blocks(block, d))
+    def predict(self, residuals: Array, patterns: Patterns, d: int) -> Prediction:
+        """Eq. 26."""
+        filled, covariances = residuals.copy(), np.zeros((*_points_shape(residuals, d), d))
+        for group, blocks, values in self._filled(residuals, patterns):
+            own, k = group.hidden[group.pattern], group.hidden.shape[1] // d
+            filled[group.clouds[:, None], own] = values
+            diagonal = blocks.reshape(len(blocks), k, d, k, d)[:, np.arange(k), :, np.arange(k), :]  # (k, p, d, d)
+            covariances[group.clouds[:, None], own[:, ::d] // d] = diagonal.swapaxes(0, 1)[group.pattern]
+        return Prediction(filled, covariances)
 
-    def projected_variances(self, hidden: BoolArray, directions: Array) -> Array:  # (D,), (k, D) -> (k,)
+    def projected_variances(self, patterns: Patterns, directions: Array) -> Array:  # (k, D) -> (n, k)
         """The variances along given directions that the unseen coordinates leave open, without noise."""
-        h = np.flatnonzero(hidden)
-        block = np.linalg.inv(self.precision[np.ix_(h, h)]) - self.noise * np.eye(len(h))
-        return np.einsum("kh,hi,ki->k", directions[:, h], block, directions[:, h])
+        variances = np.zeros((patterns.shape[0], len(directions)))
+        for group in patterns.groups:
+            blocks, i = self._blocks(group), np.arange(group.hidden.shape[1])
+            blocks[:, i, i] -= self.noise * (1 - group.weights)
+            for p, (columns, block) in enumerate(zip(group.hidden, blocks, strict=True)):
+                across = directions[:, columns]
+                variances[group.clouds[group.pattern == p]] = np.sum((across @ block) * across, axis=1)
+        return variances
 
-    def leave_one_out(self, residuals: Array, seen: BoolArray, d: int) -> Prediction:
-        """Residual of each seen landmark from its prediction by the other ones, and the covariance of that."""
-        o, h = np.flatnonzero(seen), np.flatnonzero(~seen)
-        L = self.precision[np.ix_(o, o)]
-        if len(h):  # the precision of what was seen, whatever was not
-            across = self.precision[np.ix_(h, o)]
-            L = L - across.T @ np.linalg.solve(self.precision[np.ix_(h, h)], across)
-        own = np.asarray(np.linalg.inv(_diagonal_blocks(np.asarray(L, dtype=np.float64), d)), dtype=np.float64)
-        return Prediction(np.einsum("kij,kj->ki", own, (L @ residuals[o]).reshape(-1, d)).ravel(), own)
+    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> Prediction:
+        """Residual of each seen landmark from its prediction by the other ones, and the covariance of that.
 
-    def square(self, residuals: Array, seen: BoolArray) -> float:
-        """The squared Mahalanobis distance of what was seen: y' H y with the unseen coordinates as predicted."""
-        values = residuals.copy()
-        if not seen.all():
-            values[~seen] = self.predict(residuals, ~seen, 1).values
-        return float(values @ self.precision @ values)
+        With L the precision of what was seen, whatever was not, the residual of landmark j is L_jj^-1 (L y)_j, and L y
+        is H times the residuals with the unseen coordinates filled in.
+        """
+        n, m, _ = _points_shape(residuals, d)
+        values, covariances = np.zeros_like(residuals), np.zeros((n, m, d, d))
+        own = _diagonal_blocks(self.precision, d)
+        for group, blocks, filled in self._filled(residuals, patterns):
+            y = residuals[group.clouds]
+            np.put_along_axis(y, group.hidden[group.pattern], filled, axis=1)
+            across = self.precision[:, group.hidden].swapaxes(0, 1)  # (p, D, k)
+            inner = (across @ blocks).reshape(len(blocks), m, d, blocks.shape[1])
+            matrices = own - inner @ across.reshape(inner.shape).swapaxes(2, 3)
+            seen = np.ones((len(blocks), m), dtype=bool)
+            np.put_along_axis(seen, group.hidden // d, False, axis=1)
+            matrices[~seen] = np.eye(d)
+            inverse = np.where(seen[:, :, None, None], np.linalg.inv(matrices), 0.0)[group.pattern]
+            product = (y @ self.precision).reshape(-1, m, d, 1)
+            values[group.clouds] = (inverse @ product).reshape(len(y), -1)
+            covariances[group.clouds] = inverse
+        return Prediction(values, covariances)
 
-    def log_density(self, residuals: Array, seen: BoolArray) -> float:
-        """The log-density of what was seen, whatever the pose."""
-        o = np.flatnonzero(seen)
-        K = self.covariance[np.ix_(o, o)] + self.noise * np.eye(len(o))
-        factor = cho_factor(K, lower=True)
-        determinant = 2 * float(np.sum(np.log(np.diag(factor[0]))))
-        return _restricted(residuals[o], self.motions[o], lambda x: cho_solve(factor, x), determinant)
+    def squares(self, residuals: Array, patterns: Patterns) -> Array:  # (n,)
+        """Squared Mahalanobis distances of what was seen: y' H y with the unseen coordinates as predicted."""
+        filled = self.fill(residuals, patterns, np.zeros(len(residuals))).residuals
+        return np.sum((filled @ self.precision) * filled, axis=1)
+
+    def log_densities(self, residuals: Array, patterns: Patterns) -> Array:  # (n,)
+        """The log-densities of what was seen, whatever the pose."""
+        found = np.empty(len(residuals))
+        for hidden, _, clouds in patterns:
+            o = np.delete(np.arange(residuals.shape[1]), hidden)
+            K = self.covariance[np.ix_(o, o)] + self.noise * np.eye(len(o))
+            factor = cho_factor(K, lower=True)
+            determinant = 2 * float(np.sum(np.log(np.diag(factor[0]))))
+            y = residuals[np.ix_(clouds, o)].T
+            found[clouds] = _restricted(y, self.motions[o], partial(cho_solve, factor), determinant)
+        return found
+
+
+class FilledPattern(NamedTuple):
+    """One pattern of a low-rank distribution."""
+
+    hidden: IndexArray  # (k,)
+    weights: Array  # (k,)
+    clouds: IndexArray  # (c,)
+    values: Array  # (c, k) as predicted
+    rows: Array  # (k, r) features times 1 - w
+    covariance: Array  # (r, r) of their coefficients
 
 
 @dataclass(frozen=True)
@@ -161,74 +218,113 @@ class LowRankGaussian:
     def gram(self) -> Array:  # (r + g, r + g)
         return self.features.T @ self.features
 
-    def _posterior(self, hidden: IndexArray) -> tuple[Array, Array]:
-        """The features of the hidden rows, and s2 (s2 I + F_o'F_o)^-1: the covariance of the coefficients of F."""
+    def _posterior(self, hidden: IndexArray, weights: Array) -> tuple[Array, Array]:  # (k,), (k,)
+        """The features of the hidden rows, and s2 (s2 I + F'W F)^-1: the covariance of the coefficients of F."""
         rows = self.features[hidden]
-        inner = self.gram - rows.T @ rows
+        inner = self.gram - rows.T @ ((1 - weights)[:, None] * rows)
         inner[np.diag_indices(len(inner))] += self.noise
         factor = cho_factor(inner, lower=True, overwrite_a=True)
         return rows, self.noise * cho_solve(factor, np.eye(len(inner)))
 
+    def _filled(self, residuals: Array, patterns: Patterns) -> Iterator[FilledPattern]:
+        """One pattern after the other.
+
+        A coordinate of weight w was seen with noise of variance s2 / w, of which s2 belongs to the distribution; given
+        the value f of its features, it is  f + w (y - f),  and its variance is that of (1 - w) f plus (1 - w) s2.
+        """
+        for hidden, weights, clouds in patterns:
+            rows, covariance = self._posterior(hidden, weights)
+            y = residuals[clouds]
+            inaccurate = y[:, hidden]
+            y[:, hidden] = weights * inaccurate
+            smooth = (y @ self.features) @ (covariance / self.noise) @ rows.T
+            open_rows = (1 - weights)[:, None] * rows
+            yield FilledPattern(
+                hidden, weights, clouds, smooth + weights * (inaccurate - smooth), open_rows, covariance
+            )
+
     def fill(self, residuals: Array, patterns: Patterns, weights: Array) -> Filled:
-        """One pattern after the other; the scatter is in the coordinates of the basis."""
-        filled, products = residuals.copy(), residuals @ self.features
-        scatter = np.zeros((self.basis.shape[1],) * 2)
-        for group in patterns.groups:
-            for p, hidden in enumerate(group.hidden):
-                clouds = group.clouds[group.pattern == p]
-                rows, covariance = self._posterior(hidden)
-                filled[np.ix_(clouds, hidden)] = products[clouds] @ (covariance / self.noise) @ rows.T
-                across = self.basis[hidden].T @ rows
-                scatter += weights[clouds].sum() * across @ covariance @ across.T
+        """The scatter is in the coordinates of the basis."""
+        filled, scatter = residuals.copy(), np.zeros((self.basis.shape[1],) * 2)
+        for one in self._filled(residuals, patterns):
+            filled[np.ix_(one.clouds, one.hidden)] = one.values
+            across = self.basis[one.hidden].T @ one.rows
+            scatter += weights[one.clouds].sum() * across @ one.covariance @ across.T
         return Filled(filled, scatter)
 
-    def predict(self, residuals: Array, hidden: BoolArray, d: int) -> Prediction:
-        rows, covariance = self._posterior(np.flatnonzero(hidden))
-        values = rows @ (covariance @ (residuals @ self.features)) / self.noise
-        blocks = _feature_blocks(rows, covariance, d)
-        return Prediction(values, blocks + self.noise * np.eye(d))
+    def predict(self, residuals: Array, patterns: Patterns, d: int) -> Prediction:
+        filled, covariances = residuals.copy(), np.zeros((*_points_shape(residuals, d), d))
+        for one in self._filled(residuals, patterns):
+            filled[np.ix_(one.clouds, one.hidden)] = one.values
+            noise = self.noise * (1 - one.weights[::d, None, None]) * np.eye(d)
+            blocks = _feature_blocks(one.rows, one.covariance, d) + noise
+            covariances[np.ix_(one.clouds, one.hidden[::d] // d)] = blocks
+        return Prediction(filled, covariances)
 
-    def projected_variances(self, hidden: BoolArray, directions: Array) -> Array:
-        rows, covariance = self._posterior(np.flatnonzero(hidden))
-        across = directions[:, hidden] @ rows
-        return np.einsum("kr,rs,ks->k", across, covariance, across)
+    def projected_variances(self, patterns: Patterns, directions: Array) -> Array:
+        variances = np.zeros((patterns.shape[0], len(directions)))
+        for hidden, weights, clouds in patterns:
+            rows, covariance = self._posterior(hidden, weights)
+            across = directions[:, hidden] @ ((1 - weights)[:, None] * rows)
+            variances[clouds] = np.sum((across @ covariance) * across, axis=1)
+        return variances
 
-    def leave_one_out(self, residuals: Array, seen: BoolArray, d: int) -> Prediction:
+    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> Prediction:
         """Of L = (I - F_o B F_o') / s2, with s2 B the covariance of the coefficients, only the diagonal blocks."""
-        rows = self.features[seen]
-        _, covariance = self._posterior(np.flatnonzero(~seen))
-        blocks = (np.eye(d) - _feature_blocks(rows, covariance, d) / self.noise) / self.noise
-        own = np.asarray(np.linalg.inv(blocks), dtype=np.float64)
-        y = residuals[seen]
-        product = (y - rows @ (covariance @ (rows.T @ y)) / self.noise) / self.noise
-        return Prediction(np.einsum("kij,kj->ki", own, product.reshape(-1, d)).ravel(), own)
+        n, m, _ = _points_shape(residuals, d)
+        values, covariances = np.zeros_like(residuals), np.zeros((n, m, d, d))
+        for hidden, weights, clouds in patterns:
+            seen = np.delete(np.arange(residuals.shape[1]), hidden)
+            rows = self.features[seen]
+            _, covariance = self._posterior(hidden, weights)
+            blocks = (np.eye(d) - _feature_blocks(rows, covariance, d) / self.noise) / self.noise
+            own = np.asarray(np.linalg.inv(blocks), dtype=np.float64)
+            y = residuals[np.ix_(clouds, seen)]
+            product = ((y - (y @ rows) @ covariance @ rows.T / self.noise) / self.noise).reshape(len(y), -1, d)
+            values[np.ix_(clouds, seen)] = np.einsum("kij,ckj->cki", own, product).reshape(len(y), -1)
+            covariances[np.ix_(clouds, seen[::d] // d)] = own
+        return Prediction(values, covariances)
 
-    def square(self, residuals: Array, seen: BoolArray) -> float:
-        _, covariance = self._posterior(np.flatnonzero(~seen))
-        inner = residuals @ self.features
-        return float(residuals @ residuals - inner @ covariance @ inner / self.noise) / self.noise
+    def squares(self, residuals: Array, patterns: Patterns) -> Array:
+        found = np.sum(residuals**2, axis=1)
+        for hidden, weights, clouds in patterns:
+            _, covariance = self._posterior(hidden, weights)
+            inner = residuals[clouds] @ self.features
+            found[clouds] -= np.sum((inner @ covariance) * inner, axis=1) / self.noise
+        return found / self.noise
 
-    def log_density(self, residuals: Array, seen: BoolArray) -> float:
-        rows, s2 = (self.basis @ self.root)[seen], self.noise
-        inner = rows.T @ rows + s2 * np.eye(rows.shape[1])
-        factor = cho_factor(inner, lower=True)
-        determinant = 2 * float(np.sum(np.log(np.diag(factor[0])))) + (len(rows) - len(inner)) * float(np.log(s2))
+    def log_densities(self, residuals: Array, patterns: Patterns) -> Array:
+        found, features, s2 = np.empty(len(residuals)), self.basis @ self.root, self.noise
+        for hidden, _, clouds in patterns:
+            seen = np.delete(np.arange(residuals.shape[1]), hidden)
+            rows = features[seen]
+            inner = rows.T @ rows + s2 * np.eye(rows.shape[1])
+            factor = cho_factor(inner, lower=True)
+            determinant = 2 * float(np.sum(np.log(np.diag(factor[0])))) + (len(rows) - len(inner)) * float(np.log(s2))
+            solve = partial(_woodbury, rows, factor, s2)
+            found[clouds] = _restricted(residuals[np.ix_(clouds, seen)].T, self.motions[seen], solve, determinant)
+        return found
 
-        def solve(x: Array) -> Array:
-            return np.asarray((x - rows @ cho_solve(factor, rows.T @ x)) / s2)
 
-        return _restricted(residuals[seen], self.motions[seen], solve, determinant)
+def _woodbury(rows: Array, factor: tuple[Array, bool], s2: float, x: Array) -> Array:
+    """(F F' + s2 I)^-1 x, with the factor of F'F + s2 I."""
+    return np.asarray((x - rows @ cho_solve(factor, rows.T @ x)) / s2)
 
 
-def _restricted(y: Array, G: Array, solve: Callable[[Array], Array], log_determinant: float) -> float:
-    """The restricted log-likelihood: that of the contrasts of y that no motion changes."""
+def _restricted(y: Array, G: Array, solve: Callable[[Array], Array], log_determinant: float) -> Array:  # (k, c) -> (c,)
+    """Restricted log-likelihoods: those of the contrasts of the columns of y that no motion changes."""
     Q, _ = np.linalg.qr(G)
     solved = solve(Q)
     inner = Q.T @ solved
     image = solve(y)
-    square = float(y @ image - (Q.T @ image) @ np.linalg.solve(inner, Q.T @ image))
+    across = Q.T @ image
+    squares = np.sum(y * image, axis=0) - np.sum(across * np.linalg.solve(inner, across), axis=0)
     total = log_determinant + float(np.linalg.slogdet(inner)[1])
-    return -0.5 * (square + total + (len(y) - Q.shape[1]) * float(np.log(2 * np.pi)))
+    return -0.5 * (squares + total + (len(y) - Q.shape[1]) * float(np.log(2 * np.pi)))
+
+
+def _points_shape(residuals: Array, d: int) -> tuple[int, int, int]:
+    return len(residuals), residuals.shape[1] // d, d
 
 
 def _diagonal_blocks(matrix: Array, d: int) -> Array:  # (k d, k d) -> (k, d, d)

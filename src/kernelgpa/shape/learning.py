@@ -38,13 +38,23 @@ class TrainingClouds:
 
     residuals: Array  # (n, D), 0 where unseen
     seen: BoolArray  # (n, D)
-    patterns: Patterns
+    patterns: Patterns  # of the weights of the observations
     weights: Array  # (n,) u
     start: Array  # (D,) the mean shape of their registration
 
     @classmethod
-    def of(cls, residuals: Array, seen: BoolArray, weights: Array, start: Array) -> TrainingClouds:
-        return cls(residuals, seen, Patterns.of(seen), weights, start)
+    def of(
+        cls,
+        residuals: Array,
+        observation_weights: Array | BoolArray,  # (n, D) from 0 to 1
+        weights: Array,
+        start: Array,
+    ) -> TrainingClouds:
+        return cls(residuals, observation_weights > 0, Patterns.of(observation_weights), weights, start)
+
+    def centred(self, mean: Array) -> Array:  # (D,) -> (n, D)
+        """The residuals minus a mean, 0 where unseen."""
+        return np.where(self.seen, self.residuals - mean, 0.0)
 
 
 class Learned(NamedTuple):
@@ -59,11 +69,10 @@ def learn(clouds: TrainingClouds, space: Space, settings: Settings, rounds: int)
     """Eq. 27, for a number of rounds."""
     a, prior = settings.shrinkage, space.prior(settings.bandwidth)
     mean, S, u = clouds.start, prior, clouds.weights
-    complete = not clouds.patterns.groups
+    complete = clouds.patterns.are_complete
     gaussian = space.gaussian(prior, settings.noise)
     for _ in range(1 if complete else (KERNEL_ROUNDS if a == 1 else rounds)):
-        centred = np.where(clouds.seen, clouds.residuals - mean, 0.0)
-        filled = gaussian.fill(centred, clouds.patterns, u)
+        filled = gaussian.fill(clouds.centred(mean), clouds.patterns, u)
         step = u @ filled.residuals / u.sum()
         mean = mean + step
         S = (space.scatter(filled.residuals - step, u) + filled.scatter) / (u.sum() - 1)

@@ -19,6 +19,9 @@ from .fitting import Options, fit_shapes, scores_of
 from .new_clouds import NewClouds, pose_new
 from .outliers import cloud_scores, threshold
 from .results import ExpectedError, ShapeFit
+from .statistics import ProcrustesStatistics, shape_statistics
+
+PAIR_ROWS = 500  # landmarks whose pairs with all others are counted at once
 
 
 class SuspiciousLandmark(NamedTuple):
@@ -63,15 +66,20 @@ class ShapeModel(BaseEstimator):
         Coordinates of the clouds along the modes, and what unseen landmarks leave open of them.
     aligned_ : array (n, m, d)
         The clouds after their poses; unseen landmarks as :meth:`impute` predicts them.
-    centroid_sizes_ : array (n,)
-        Root of the sum of squared distances from the centroid, in the unit of the clouds.
-    procrustes_distances_, mahalanobis_distances_ : arrays (n,)
-        Distances of the clouds from the mean shape; the latter by models that never saw the cloud.
+    centroid_sizes_, procrustes_distances_ : arrays (n,)
+        Root of the sum of squared distances from the centroid, in the unit of the clouds, and partial Procrustes
+        distance from the mean shape, as a registration reports them.
+    outliers_ : list
+        The names of the clouds whose Procrustes distance exceeds the threshold of ``statistics_``, Tukey's rule.
+    statistics_ : ProcrustesStatistics
+        All of these, as arrays, with the threshold.
+    mahalanobis_distances_ : array (n,)
+        Distances of the clouds from the mean shape by models that never saw the cloud.
     outlier_scores_ : array (n,)
         How badly the other clouds predict the landmarks of a cloud; typically 1 to 1.5.
     outlier_threshold_ : float
-        The score above which a cloud is an outlier.
-    outliers_ : list
+        The score above which a cloud is down-weighted.
+    badly_predicted_ : list
         The names of these clouds.
     residuals_ : array (n, m)
         Leave-one-out residuals of the observations, in the unit of the clouds; NaN where unseen.
@@ -128,8 +136,9 @@ class ShapeModel(BaseEstimator):
     def fit(self, points: Any, weights: Any = None) -> Self:
         """Learn the model from clouds as :meth:`KernelGPA.fit` takes them, or from a fitted registration.
 
-        Weights of observations count in the registration, which gives the poses and the mean shape; the covariance is
-        learned from all observations alike.
+        An observation of weight w has noise of variance 1 / w, in the registration and in the covariance that is
+        learned; weights that are all multiplied by the same number give the same model.  Settings are chosen, and
+        outliers found, from all observations alike.
         """
         given = points if isinstance(points, GPA) else None
         observations = given.observations_ if given is not None else as_observations(points, weights)
@@ -187,9 +196,7 @@ class ShapeModel(BaseEstimator):
     def log_likelihood(self, points: Any) -> Array:  # (k,)
         """The log-density of what each cloud saw, whatever its pose; per coordinate, it compares clouds."""
         found, frozen = self._posed(points), self._fitted.frozen
-        centred = np.where(found.clouds.seen, found.clouds.residuals - frozen.mean, 0.0)
-        pairs = zip(centred, found.clouds.seen, strict=True)
-        return np.array([frozen.gaussian.log_density(own, seen) for own, seen in pairs])
+        return frozen.gaussian.log_densities(found.clouds.centred(frozen.mean), found.clouds.patterns)
 
     def suspicious_observations(self, count: int | None = None) -> list[SuspiciousLandmark]:
         """Observations by their leave-one-out residual in units of its standard deviation, largest first."""
@@ -247,13 +254,20 @@ class ShapeModel(BaseEstimator):
         return np.stack([pose(own) for pose, own in zip(clouds.poses, clouds.completed, strict=True)])
 
     @property
+    def statistics_(self) -> ProcrustesStatistics:
+        return shape_statistics(self._fitted.observations.points, self.mean_)
+
+    @property
     def centroid_sizes_(self) -> Array:  # (n,)
-        completed = self._fitted.clouds.completed
-        return np.sqrt(np.sum((completed - completed.mean(axis=1, keepdims=True)) ** 2, axis=(1, 2)))
+        return self.statistics_.centroid_sizes
 
     @property
     def procrustes_distances_(self) -> Array:  # (n,)
-        return np.sqrt(np.sum((self.aligned_ - self.mean_) ** 2, axis=(1, 2)))
+        return self.statistics_.distances
+
+    @property
+    def outliers_(self) -> list[Name]:
+        return [self._fitted.observations.names[t] for t in np.flatnonzero(self.statistics_.is_outlier)]
 
     @property
     def mahalanobis_distances_(self) -> Array:  # (n,)
@@ -268,7 +282,7 @@ class ShapeModel(BaseEstimator):
         return threshold(self.outlier_scores_)
 
     @property
-    def outliers_(self) -> list[Name]:
+    def badly_predicted_(self) -> list[Name]:
         far = np.flatnonzero(self.outlier_scores_ > self.outlier_threshold_)
         return [self._fitted.observations.names[t] for t in far]
 
@@ -337,12 +351,15 @@ class ShapeModel(BaseEstimator):
 
 def _warn_of_pairs(observations: Observations) -> None:
     """Name landmarks that no cloud saw together: their covariance is that of the kernel alone."""
-    visible = observations.visible.astype(np.float64)
-    together = visible.T @ visible
-    i, j = np.nonzero(np.triu(together == 0, 1))
-    if len(i):
-        first = observations.landmarks[i[0]], observations.landmarks[j[0]]
+    visible = observations.visible.astype(np.float32)
+    count, first = 0, None
+    for begin in range(0, visible.shape[1], PAIR_ROWS):
+        i, j = np.nonzero(np.triu(visible[:, begin : begin + PAIR_ROWS].T @ visible == 0, begin + 1))
+        count += len(i)
+        if len(i) and first is None:
+            first = observations.landmarks[begin + i[0]], observations.landmarks[j[0]]
+    if first is not None:
         warn(
-            f"{len(i)} pairs of landmarks, for example {first[0]!r} and {first[1]!r}, were never seen in the same "
+            f"{count} pairs of landmarks, for example {first[0]!r} and {first[1]!r}, were never seen in the same "
             "cloud; how they move together comes from the spatial kernel alone"
         )

@@ -30,13 +30,12 @@ class NewClouds:
         d, completed = frozen.dimension, self.points.copy()
         covariances = np.zeros((*completed.shape, d))
         mean = frozen.shapes.positions + frozen.mean.reshape(-1, d)
+        found = frozen.gaussian.predict(self.clouds.centred(frozen.mean), self.clouds.patterns, d)
+        values = found.values.reshape(completed.shape)
         for t, pose in enumerate(self.poses):
-            entries, unseen = self.clouds.seen[t], np.isnan(completed[t, :, 0])
-            if unseen.any():
-                centred = np.where(entries, self.clouds.residuals[t] - frozen.mean, 0.0)
-                found = frozen.gaussian.predict(centred, ~entries, d)
-                completed[t, unseen] = pose.back(mean[unseen] + found.values.reshape(-1, d))
-                covariances[t, unseen] = frozen.calibration * pose.covariances_back(found.covariances)
+            unseen = np.isnan(completed[t, :, 0])
+            completed[t, unseen] = pose.back(mean[unseen] + values[t, unseen])
+            covariances[t, unseen] = frozen.calibration * pose.covariances_back(found.covariances[t, unseen])
         return completed, covariances
 
 

@@ -47,14 +47,14 @@ def leave_one_out(fit: CrossFit, models: Sequence[Learned]) -> LeaveOneOut:
     lengths, mahalanobis = np.full(alignment.seen.shape, np.nan), np.full(alignment.seen.shape, np.nan)
     distances = np.empty(len(lengths))
     for k, model in enumerate(models):
-        for t in fit.held_out(k):
-            entries, seen = alignment.entries[t], alignment.seen[t]
-            centred = np.where(entries, alignment.residuals[t] - model.mean, 0.0)
-            found = model.gaussian.leave_one_out(centred, entries, d)
-            errors = found.values.reshape(-1, d)
-            lengths[t, seen] = np.linalg.norm(errors, axis=1)
-            mahalanobis[t, seen] = np.sqrt(mahalanobis_squares(errors, found.covariances))
-            distances[t] = np.sqrt(model.gaussian.square(centred, entries) / entries.sum())
+        held, patterns = fit.held_out(k), fit.held_patterns(k)
+        centred = np.where(alignment.entries[held], alignment.residuals[held] - model.mean, 0.0)
+        found, seen = model.gaussian.leave_one_out(centred, patterns, d), alignment.seen[held]
+        t, j = held[np.nonzero(seen)[0]], np.nonzero(seen)[1]
+        errors = found.values.reshape(len(held), -1, d)[seen]
+        lengths[t, j] = np.linalg.norm(errors, axis=1)
+        mahalanobis[t, j] = np.sqrt(mahalanobis_squares(errors, found.covariances[seen]))
+        distances[held] = np.sqrt(model.gaussian.squares(centred, patterns) / alignment.entries[held].sum(axis=1))
     return LeaveOneOut(lengths, mahalanobis, distances)
 
 

@@ -20,9 +20,12 @@ from typing import Protocol
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
+from .._numerics.system_memory import available_memory
 from ..observations.sampling import farthest_points
+from ..spectrum.forecast import PROGRAM, Forecast
 from ..typing import Array
 from .gaussian import DenseGaussian, Gaussian, LowRankGaussian
+from .patterns import MOST_ENTRIES
 
 MOST_DENSE = 2000  # coordinates for which (D, D) matrices are formed
 INDUCING = 64  # points at which the kernel is placed if there are more coordinates
@@ -30,6 +33,8 @@ DIRECTIONS = 100  # principal directions of the residuals in the basis
 POSE_DEVIATIONS = 10.0  # standard deviation of an unknown motion of each landmark, in units of that of the residuals
 AFFINE = 1.0  # w
 SAMPLE = 1000  # landmarks from which the mean distance is computed
+MOST_LANDMARKS = 200  # from which settings are chosen if there are too many for (D, D) matrices
+MODELS = 11  # that exist at the same time: those without each fold, and that of all clouds
 
 
 def mean_distance(points: Array) -> float:  # (m, d)
@@ -71,6 +76,24 @@ class Shapes:
         c = (self.positions - mean) / size
         z = c if centres is None else (centres - mean) / size
         return np.exp(-cdist(c, z, "sqeuclidean") / (2 * bandwidth**2)) + affine * (c @ z.T + 1)
+
+
+def forecast_shapes(n: int, m: int, d: int = 3) -> Forecast:
+    """Peak memory of a shape model of n clouds and m landmarks, counted in numbers of eight bytes.
+
+    With D = m d coordinates: 14 n D for the clouds, their residuals and completions (3 n D d for covariances), as many
+    again for the clouds that the models without each fold are learned from, and matrices of D x D, or with more than
+    MOST_DENSE coordinates D x r of the models, with r columns of the basis.  The registration before it is smaller.
+    """
+    D = m * d
+    clouds = n * D * (14 + MODELS + 3 * d)
+    if D <= MOST_DENSE:
+        path, rest = "all coordinates", (3 * MODELS + 6) * D**2
+    else:
+        r = d * (INDUCING + d + 1) + min(DIRECTIONS, n) + d * (d + 1) // 2
+        path, rest = "a basis of few directions", D * r * (MODELS + 8) + (3 * MODELS + 6) * r**2
+        rest += (3 * MODELS + 6) * (MOST_LANDMARKS * d) ** 2
+    return Forecast(f"shape model in {path}", int(8 * (clouds + rest + 3 * MOST_ENTRIES) + PROGRAM), available_memory())
 
 
 class Space(Protocol):

@@ -1,14 +1,8 @@
 """Sizes, Procrustes distances and Procrustes coordinates of the clouds of a fitted registration.
 
-Points are rows; P (s, d) what a cloud saw, M (m, d) the map, M_s its rows of the seen landmarks.  A bar is the centred
-array and |.| the root of the sum of squares.  Shapes are compared at unit size:
+Sizes, distances and outliers are those of :mod:`kernelgpa.shape.statistics`.  For a cloud that saw all landmarks they
+are the textbook quantities (Dryden and Mardia, 2016, section 4.1); the full distance is sin rho.
 
-    centroid size            |P_bar| |M_bar| / |M_s_bar|        the last two factors make partly seen clouds comparable
-    cos rho                  max over rotations R of tr(R P_bar' M_s_bar) / (|P_bar| |M_s_bar|)
-    partial distance         sqrt(2 - 2 cos rho)                both at unit size
-    full distance            sin rho                            the cloud also scaled to the best size
-
-For a cloud that saw all landmarks these are the textbook quantities (Dryden and Mardia, 2016, section 4.1).
 Coordinates follow one of three conventions:
 
     registered    s_t R_t p + t_t, the pose of the registration, in the unit of the data
@@ -21,47 +15,25 @@ is no longer the variation between them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..errors import InvalidSetting, warn
 from ..estimators.base import GPA
 from ..gauge.rotations import nearest_rotation
 from ..observations.arrays import finite_rows
-from ..typing import Array, BoolArray
+from ..shape.statistics import ProcrustesStatistics, shape_statistics
+from ..typing import Array
+
+__all__ = ["ProcrustesStatistics", "procrustes_coordinates", "procrustes_statistics"]
 
 CONVENTIONS = ("registered", "partial", "full")
-WHISKER = 1.5  # times the interquartile range above the upper quartile: Tukey's rule for box plots
 MOST_ITERATIONS = 500
 LEAST_MEAN_CHANGE = 1e-12  # change of the mean, relative to its unit size
 
 
-@dataclass(frozen=True)
-class ProcrustesStatistics:
-    """What a morphometrician asks of each cloud."""
-
-    centroid_sizes: Array  # (n,) in the unit of the data
-    distances: Array  # (n,) partial Procrustes distance from the map, without unit
-    is_outlier: BoolArray  # (n,) whether the distance is far above those of the others
-    threshold: float  # the distance above which it is
-
-
 def procrustes_statistics(gpa: GPA) -> ProcrustesStatistics:
     """Centroid sizes, Procrustes distances from the map, and which of these are outliers by Tukey's rule."""
-    points, mean = gpa.observations_.points, gpa.map_
-    whole = _size(mean[finite_rows(mean)])
-    sizes, distances = np.empty(len(points)), np.empty(len(points))
-    for t, cloud in enumerate(points):
-        seen = finite_rows(cloud) & finite_rows(mean)
-        own, target = _centred(cloud[seen]), _centred(mean[seen])
-        own_size, target_size = np.linalg.norm(own), np.linalg.norm(target)
-        sizes[t] = own_size * whole / target_size
-        cosine = np.trace(nearest_rotation(target.T @ own) @ own.T @ target) / (own_size * target_size)
-        distances[t] = np.sqrt(max(0.0, 2 - 2 * cosine))
-    lower, upper = np.quantile(distances, [0.25, 0.75])
-    threshold = float(upper + WHISKER * (upper - lower))
-    return ProcrustesStatistics(sizes, distances, distances > threshold, threshold)
+    return shape_statistics(gpa.observations_.points, gpa.map_)
 
 
 def procrustes_coordinates(gpa: GPA, convention: str = "registered") -> tuple[Array, Array]:  # (n, m, d), (m, d)
