@@ -23,6 +23,7 @@ from kernelgpa import (
     save,
     simulate,
 )
+from stream_and_batch import add, assert_equals_batch, used_share
 
 BANDWIDTHS, SMOOTHINGS = np.geomspace(0.1, 2.0, 8), np.geomspace(1e-6, 10.0, 8)
 
@@ -131,16 +132,19 @@ def test_a_loaded_model_has_the_settings_that_were_used(tmp_path):
 
 def test_a_stream_chooses_its_settings_from_its_clouds_and_equals_the_batch_fit_with_them():
     points = scene(n=10, m=30, bend=0.2, noise=0.01, hidden=0.1, seed=7)[0]
-    stream = StreamingGPA(automatic=True)
+    stream, clouds = StreamingGPA(automatic=True), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelGPAWarning)
         for cloud in points:
-            seen = np.flatnonzero(~np.isnan(cloud[:, 0]))
-            stream.add(cloud[seen], ids=seen.tolist())
+            clouds[add(stream, cloud)] = cloud
         used = stream.estimator
-        batch = fixed_kernel(bandwidth=used.bandwidth, smoothing=used.smoothing).fit(points)
-    assert used.bandwidth != "auto"
-    assert_allclose(np.sort(stream.scales_), np.sort(batch.scales_), rtol=1e-8)
+        fixed = fixed_kernel(bandwidth=used.bandwidth, smoothing=used.smoothing)
+        assert used.bandwidth != "auto"
+        assert_equals_batch(stream, fixed, clouds)  # with the gamma of the stream
+        free = fixed.fit(points)
+    # a free fit chooses another gamma; the rule accepts both for these clouds
+    for gamma in (stream.gamma_, free.registration_.faithful.gamma):
+        assert used_share(stream, gamma) <= 1 + 1e-6
 
 
 @pytest.mark.parametrize("settings", [{"bandwidth": "best"}, {"smoothing": "Auto"}, {"robust": "automatic"}])

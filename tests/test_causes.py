@@ -7,14 +7,18 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from conftest import random_rotation, scene
 from fixed_settings import fixed_kernel
-from kernelgpa import AffineGPA, KernelGPA, KernelGPAWarning, RigidGPA, save
+from kernelgpa import AffineGPA, KernelGPA, KernelGPAWarning, Observations, RigidGPA, save, simulate
 from kernelgpa.cli.messages import with_option_names
 from kernelgpa.errors import collected_warnings, warn
+from kernelgpa.estimators.problem.sizes import of_another_size, relative_sizes, weighted_median
 from kernelgpa.simulate import exchanged
+from kernelgpa.trust.diagnosis.evidence import Evidence
 from kernelgpa.trust.diagnosis.learned_shape import learned_residuals
+from kernelgpa.trust.diagnosis.symptoms import folded_warps
 from shared_data import load
 
 ESTIMATORS = [RigidGPA(), RigidGPA(scaling=True), AffineGPA(), fixed_kernel(bandwidth=0.5)]
@@ -101,6 +105,28 @@ def test_another_unit_is_found_and_explains_the_residuals_of_its_cloud(model):
     assert not {"possible wrong matches", "unusual size factors"} & set(found)
 
 
+def test_observations_of_vanishing_weight_say_nothing_about_the_size_of_a_cloud():
+    points = clouds()
+    far = np.zeros(points.shape[:2], dtype=bool)
+    far[6, :31] = True  # most of the cloud, and an odd number remains
+    missing = Observations.from_array(np.where(far[:, :, None], np.nan, points))
+    points[far] += 50 * np.random.default_rng(0).standard_normal((31, 3))
+    vanishing = Observations.from_array(points, weights=np.where(far, 1e-9, 1.0))
+    positions = clouds().mean(axis=0)
+    assert_allclose(relative_sizes(vanishing, positions), relative_sizes(missing, positions), rtol=1e-12)
+    assert not of_another_size(relative_sizes(vanishing, positions)).any()
+    assert np.flatnonzero(of_another_size(relative_sizes(Observations.from_array(points), positions))) == [6]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_weighted_median_is_the_median_of_repeated_values(seed):
+    rng = np.random.default_rng(seed)
+    values, repeats = rng.standard_normal(9), rng.integers(1, 6, 9)
+    repeated = np.sort(np.repeat(values, repeats))
+    # of an even number of values, the lower of the two in the middle
+    assert weighted_median(values, repeats.astype(float)) == repeated[(len(repeated) - 1) // 2]
+
+
 @pytest.mark.parametrize("model", [RigidGPA(), fixed_kernel()], ids=repr)
 def test_a_cloud_that_is_given_twice_is_found_wherever_it_was_moved(model):
     points = clouds()
@@ -125,6 +151,49 @@ def test_articulated_motion_is_better_served_by_a_shape_model():
     assert not CAUSES & set(found)
     independent = body + 0.05 * rng.standard_normal((30, 40, 3))
     assert "a shape model suits better" not in diagnosis(KernelGPA(), independent)
+
+
+def test_a_walking_figure_is_told_to_use_a_shape_model_and_not_other_settings():
+    found = diagnosis(KernelGPA(), simulate.walker().points)
+    assert next(iter(found)) == "a shape model suits better"
+    assert "folded warps" in found["a shape model suits better"].found
+    assert not {"collapsed map", "folded warps"} & set(found)
+
+
+def test_the_share_of_landmarks_that_do_not_come_back_is_that_of_the_round_trip():
+    points = scene(n=6, m=40, hidden=0.0, seed=1, bend=0.3, noise=0.05)[0]
+    gpa = fixed_kernel(bandwidth=0.6, smoothing=1e-5).fit(points)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelGPAWarning)
+        back = np.stack([gpa.inverse_transform(gpa.transform(own, t), t) for t, own in enumerate(points)])
+    lost = ~(np.linalg.norm(back - points, axis=2) < 1e-6)
+    (finding,) = folded_warps(Evidence(gpa))
+    worst = int(np.argmax(lost.sum(axis=1)))
+    assert lost[worst].any()
+    assert f"{lost[worst].mean():.0%} of the landmarks of cloud {worst} back" in finding.found
+    assert f"{lost.mean():.1%} of those of all clouds" in finding.found
+    assert "use predict" in finding.action
+    assert "kernelgpa impute" in with_option_names(finding.action)
+    assert 0 <= finding.severity < 1
+    assert folded_warps(Evidence(fixed_kernel().fit(clouds()))) == []
+
+
+@pytest.mark.parametrize("model", [RigidGPA(), fixed_kernel()], ids=repr)
+def test_a_cloud_that_shares_landmarks_on_one_line_only_is_a_warning_and_a_finding(model):
+    points = clouds(n=6, m=40)
+    points[5, :30] = np.nan
+    points[5, :8] = np.linspace(-1, 1, 8)[:, None] * [1.0, 0.5, 0.2]
+    points[:5, :8] = points[5, :8]
+    points[:5, 30:] = np.nan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", KernelGPAWarning)
+        gpa = model.fit(points)
+    message = "cloud 5 is connected with the others by landmarks on one line only"
+    assert sum(message in str(one.message) for one in caught) == 1
+    kinds = [finding.kind for finding in gpa.diagnose()]
+    assert kinds.count("undetermined turn") == 1
+    assert "weakly connected cloud" not in kinds
+    assert "warning of the fit" not in kinds
 
 
 def test_learned_residuals_do_not_depend_on_the_pose_and_vanish_for_motions_that_are_learned():

@@ -145,15 +145,27 @@ def test_common_mistakes_are_reported(mistake):
 
 
 @pytest.mark.parametrize("model", [RigidGPA(), fixed_kernel()], ids=repr)
-def test_a_mirror_image_that_shares_no_landmark_with_the_map_of_the_others_is_reported(model):
+def test_a_mirror_image_that_shares_no_landmark_with_the_map_of_the_others_is_kept_and_has_a_pose(model):
     points, _ = scene(n=6, m=90, hidden=0.0, seed=3)
     points[np.argsort(np.random.default_rng(0).random((6, 90)), axis=0) >= 2] = np.nan  # each landmark has two views
     points[3, :, 0] *= -1
-    with (
-        pytest.warns(KernelGPAWarning, match="cloud 3 is a mirror image"),
-        pytest.raises(DegenerateCloud, match="cloud 3 fits the others as a mirror image only, and shares 0 landmarks"),
-    ):
-        model.fit(points)
+    message = "cloud 3 is kept in the map, but would fit better as a mirror image"
+    with pytest.warns(KernelGPAWarning, match=message):
+        gpa = model.fit(points)
+    assert gpa.mirrored_ == []
+    assert np.isfinite(gpa.rotations_).all()
+    assert np.isfinite(gpa.translations_).all()
+    assert any(message in finding.found for finding in gpa.diagnose())
+
+
+def test_a_mirror_image_that_alone_connects_the_others_is_kept():
+    points, _ = scene(n=5, m=60, hidden=0.0, seed=3)
+    points[:2, 30:] = points[2:4, :30] = np.nan  # two pairs without common landmarks, and a cloud that saw all
+    points[4, :, 0] *= -1
+    with pytest.warns(KernelGPAWarning, match="would fit better as a mirror image"):
+        gpa = RigidGPA().fit(points)
+    assert gpa.mirrored_ == []
+    assert np.isfinite(gpa.translations_).all()
 
 
 def test_sheets_bent_upwards_and_downwards_are_not_mirror_images():

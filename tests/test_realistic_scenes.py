@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom, chi2
 
-from kernelgpa import InvalidSetting, KernelGPA, KernelGPAWarning, RigidGPA, simulate
+from kernelgpa import AffineGPA, InvalidSetting, KernelGPA, KernelGPAWarning, RigidGPA, simulate
 from kernelgpa.gauge.rotations import nearest_rotation
 from kernelgpa.simulate.walker import MARKERS, SEGMENTS
 from small_scenes import EPS
@@ -69,6 +69,20 @@ def test_half_of_the_sheets_bend_to_each_side():
 def test_no_bent_sheet_is_called_mirrored(bending):
     _, gpa = bending
     assert gpa.mirrored_ == []
+
+
+def test_bent_sheets_are_neither_called_collapsed_nor_wrong_matches(bending):
+    kinds = {finding.kind for finding in bending[1].diagnose()}
+    assert not {"collapsed map", "possible wrong matches", "exchanged landmarks"} & kinds
+
+
+@pytest.mark.parametrize("model", [RigidGPA(), RigidGPA(scaling=True), AffineGPA()], ids=repr)
+@pytest.mark.parametrize("hidden", [0.0, 0.2, 0.4])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_corners_of_bent_sheets_are_not_wrong_matches_of_rigid_and_affine_maps(model, hidden, seed):
+    """They are far from such a map, but smooth warps from the map predict them."""
+    gpa = fit_quietly(model, simulate.bending_sheet(noise=NOISE, hidden=hidden, seed=seed).points)
+    assert not {"possible wrong matches", "exchanged landmarks"} & {finding.kind for finding in gpa.diagnose()}
 
 
 def test_unseen_points_of_bent_sheets_are_recovered(bending):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._numerics.threads import limit_threads, one_blas_thread
+from .._numerics.threads import limit_threads, one_blas_thread, require_jobs
 from ..errors import InvalidObservations, InvalidSetting, collected_warnings, warn
 from ..observations import as_observations
 from ..observations.arrays import masked_as_nan
@@ -24,6 +24,8 @@ from .prediction.left_out import FoldSolver
 from .problem import Problem
 from .problem.screening import screen
 from .registration import FittedAttributes, Registration
+from .robust import require_loss
+from .settings import is_automatic, require_mirrored
 
 if TYPE_CHECKING:
     from ..trust.diagnosis import Finding, SuspiciousObservation
@@ -81,9 +83,12 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> FoldSolver:
         """Register the clouds of a screened problem; return a solver for the same problem without some landmarks."""
 
-    @abstractmethod
     def _check_settings(self) -> None:
         """Raise an error unless every setting has a value that the method is defined for."""
+        if self.robust is not None and not is_automatic(self.robust):
+            require_loss(self.robust)
+        require_mirrored(self.mirrored)
+        require_jobs(self.n_jobs)
 
     @property
     def _solves_from_sum(self) -> bool:

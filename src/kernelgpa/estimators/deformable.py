@@ -9,7 +9,7 @@ from typing import Self
 
 from sklearn.base import clone
 
-from .._numerics.threads import parallel_map, require_jobs
+from .._numerics.threads import parallel_map
 from ..errors import InvalidObservations, InvalidSetting, TooLarge, warn
 from ..gauge.faithful import faithful_registration
 from ..gauge.initial import WarmStart
@@ -37,8 +37,8 @@ from .registration import (
     warn_if_not_converged,
     whole_map,
 )
-from .robust import Reweighting, Weighting, require_loss
-from .settings import is_automatic, require_mirrored
+from .robust import Reweighting, Weighting
+from .settings import is_automatic
 
 WEAKLY_CONNECTED = (
     "some clouds share so few or so thinly spread landmarks with the rest that noise hides the affine map between "
@@ -95,7 +95,7 @@ class DeformableGPA(GPA):
         weighting = Reweighting(self.robust, problem)
         solve = self._solve_weighted(problem, prepared, weighting.current)
         while weighting.update(partial(residual_lengths, solve.clouds), solve.solution):  # never, if robust is None
-            del solve  # its matrices make room for the next
+            del solve  # frees its matrices before the next solve
             solve = self._solve_weighted(problem, prepared, weighting.current)
         warn_if_not_converged(solve.solution.gauge)
         self._store(self._registration(problem, prepared.family, solve))
@@ -125,7 +125,8 @@ class DeformableGPA(GPA):
         rotations = rotations if warm is None else warm.rotations
         if self.modes == "auto":
             spectrum = self._spectrum(stacked, cost, warm) if gamma is None else None
-            faithful, optimum = faithful_registration(stacked, cost, rotations, gamma)
+            first = None if warm is None else warm.gamma
+            faithful, optimum = faithful_registration(stacked, cost, rotations, gamma, first=first)
             return Solution(faithful.gauge, spectrum, faithful, optimum=optimum)
         spectrum = self._spectrum(stacked, cost, warm)
         start = None if warm is None and self.modes in D_MODES else rotations
@@ -252,10 +253,7 @@ class DeformableGPA(GPA):
                 f"scale_method {self.scale_method!r} belongs to modes='paper' and 'program'; with modes={self.modes!r} "
                 "use 'refined'"
             )
-        if self.robust is not None and not is_automatic(self.robust):
-            require_loss(self.robust)
-        require_mirrored(self.mirrored)
-        require_jobs(self.n_jobs)
+        super()._check_settings()
         self._family()
 
     def _family_like(self, like: Family, problem: Problem) -> Family:

@@ -18,6 +18,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from operator import add, attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ PATIENCE = 10.0  # seconds without a worker
 POLL = 1.0  # seconds between two looks at whether there are workers
 CLOSED = "the client or its cluster is closed; make a new Client, and fit again"
 SUMS = 4  # matrices of that size alive at one time on a worker
+HELD = ("map", "scales", "eigenvalues", "landmarks", "mirrored")  # what the client keeps of the results
 
 Source = Callable[[], tuple[npt.ArrayLike, Iterable[Name]]] | tuple[npt.ArrayLike, Iterable[Name]]
 
@@ -60,19 +62,19 @@ class DistributedFit:
     _client: Any
     _fitted: Any  # future of everything but the warps
     _warps: Sequence[Any]  # futures, one per batch
+    _count: int  # clouds
     _batch: int  # clouds per batch
     _timeout: float = PATIENCE  # seconds without a worker
 
     def poses(self) -> tuple[Array, Array]:
         """rotations_ (n, d, d) and translations_ (n, d)."""
-        rotations, translations = self._result(_poses, self._fitted)
+        rotations, translations = self._result(attrgetter("rotations", "translations"), self._fitted)
         return rotations, translations
 
     def transform(self, points: npt.ArrayLike, cloud: int) -> Array:  # (k, d) -> (k, d)
         """Points of the cloud at an index, taken into the map by the worker that holds its warp."""
-        count = self._result(_count, self._fitted)
-        if not isinstance(cloud, Integral) or isinstance(cloud, bool) or not 0 <= cloud < count:
-            raise InvalidSetting(f"cloud is {cloud!r}; there are {count}, numbered from 0")
+        if not isinstance(cloud, Integral) or isinstance(cloud, bool) or not 0 <= cloud < self._count:
+            raise InvalidSetting(f"cloud is {cloud!r}; there are {self._count}, numbered from 0")
         batch, position = divmod(int(cloud), self._batch)
         return np.asarray(self._result(_transformed, self._warps[batch], position, points))
 
@@ -89,13 +91,27 @@ def fit(
 ) -> DistributedFit:
     """Register clouds on the workers of a Dask client.
 
-    sources : for each cloud a function without arguments that reads it on a worker and returns (points, ids), such as
+    Parameters
+    ----------
+    estimator : AffineGPA, TPSGPA or KernelGPA
+        The model, with ``robust=None`` or "auto", which then uses no robust loss.
+    client : distributed.Client
+        A connection to the cluster.
+    sources : sequence
+        For each cloud a function without arguments that reads it on a worker and returns (points, ids), such as
         ``functools.partial(read, path)``; or such a pair itself.
-    timeout : seconds that the cluster may be without a worker, at the start or later; then the error is Disconnected.
+    timeout : float, default=10
+        Seconds that the cluster may be without a worker, at the start or later, before ``Disconnected`` is raised.
 
-    Batches of up to 50 clouds are read and reduced side by side.  The sums are dense, m x m for m landmarks; this is
-    therefore meant for many clouds rather than for many landmarks.  Automatic settings are
-    chosen against the rigid map, and there is no robust fitting.  Warnings of the workers are repeated here.
+    Returns
+    -------
+    DistributedFit
+
+    Notes
+    -----
+    Batches of up to 50 clouds are read and reduced at the same time.  The sums are dense, m x m for m landmarks;
+    therefore the function suits many clouds rather than many landmarks.  Automatic settings are chosen against the
+    rigid map, and there is no robust fitting.  Warnings of the workers are issued here, too.
     """
     if not isinstance(estimator, DeformableGPA) or not (estimator.robust is None or is_automatic(estimator.robust)):
         raise InvalidSetting("distributed.fit takes AffineGPA, TPSGPA or KernelGPA with robust=None")
@@ -116,21 +132,22 @@ def _fit(
     firsts = range(0, len(sources), batch)
     read = [_submit(client, _read, list(sources[first : first + batch]), first) for first in firsts]
     opened = _submit(client, _problem, read, estimator.mirrored)
-    problem = _submit(client, _value, opened)
+    problem = _submit(client, attrgetter("value"), opened)
     estimator = _submit(client, _with_numbers, estimator, problem)
     sums = [_submit(client, _sum_of_batch, estimator, problem, first, batch) for first in firsts]
     while len(sums) > 1:
         pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
-        sums = [_submit(client, _added, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        sums = [_submit(client, add, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
     solved = _submit(client, _solved, estimator, problem, sums[0])
-    solution = _submit(client, _value, solved)
+    solution = _submit(client, attrgetter("value"), solved)
     warps = [_submit(client, _warps, estimator, problem, solution, first, batch) for first in firsts]
     fitted = _submit(client, _fitted, problem, solution, warps)
-    positions, scales, values, landmarks, mirrored = _result(client, _submit(client, _without_poses, fitted), timeout)
+    # the poses of many clouds stay on the worker
+    held: tuple[Any, Any, Any, Any, Any] = _result(client, _submit(client, attrgetter(*HELD), fitted), timeout)
     for one in (opened, solved):
-        for message in _result(client, _submit(client, _messages, one), timeout):
+        for message in _result(client, _submit(client, attrgetter("messages"), one), timeout):
             warn(message)
-    return DistributedFit(positions, scales, values, landmarks, mirrored, client, fitted, warps, batch, timeout)
+    return DistributedFit(*held, client, fitted, warps, len(sources), batch, timeout)
 
 
 # -- the cluster --
@@ -165,7 +182,7 @@ def _without_workers(timeout: float) -> str:
 
 
 def _result(client: Any, future: Any, timeout: float) -> Any:
-    """What a future comes to; an error once the cluster has been without a worker for so many seconds."""
+    """The result of a future; an error once the cluster has been without a worker for so many seconds."""
     since = None
     while True:
         try:
@@ -183,7 +200,7 @@ def _result(client: Any, future: Any, timeout: float) -> Any:
 
 @contextmanager
 def _connected(client: Any) -> Iterator[None]:
-    """Whatever a cluster that is closed makes of a call becomes one error, and workers that died another."""
+    """Turn the many errors of a closed cluster into one error, and those of workers that died into another."""
     try:
         if client.status != "running":
             raise Disconnected(CLOSED)
@@ -193,7 +210,7 @@ def _connected(client: Any) -> Iterator[None]:
     except Exception as error:
         if type(error).__name__ == "KilledWorker":  # of dask.distributed, which is an extra
             raise TooLarge(
-                f"workers died again and again at the same task, usually for want of memory ({error}); use fewer "
+                f"workers died repeatedly at the same task, usually because memory ran out ({error}); use fewer "
                 "landmarks, or workers with more memory"
             ) from error
         if client.status != "running" or isinstance(error, CancelledError):
@@ -233,20 +250,12 @@ def _recorded(function: Callable[[], Any]) -> Recorded:
     return Recorded(value, [str(one.message) for one in caught if issubclass(one.category, KernelGPAWarning)])
 
 
-def _value(recorded: Recorded) -> Any:
-    return recorded.value
-
-
-def _messages(recorded: Recorded) -> list[str]:
-    return recorded.messages
-
-
 def _read(sources: Sequence[Source], first: int) -> list[tuple[Any, Any]]:
     pairs = []
     for i, source in enumerate(sources, start=first):
         try:
             pair = source() if callable(source) else source
-        except Exception as error:  # whatever a stranger's function raises
+        except Exception as error:  # a user's function may raise anything
             raise InvalidObservations(f"source {i}: it cannot be read ({type(error).__name__}: {error})") from error
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             raise InvalidObservations(f"source {i}: found {type(pair).__name__}; expected a pair (points, ids)")
@@ -282,13 +291,9 @@ def _reduced(estimator: DeformableGPA, problem: Problem, first: int, batch: int)
 def _sum_of_batch(estimator: DeformableGPA, problem: Problem, first: int, batch: int) -> Array:  # (m, m)
     """The sum over the participating clouds of a batch."""
     with one_blas_thread():
-        reduced = _reduced(estimator, problem, first, batch)
-        part = [one for t, one in enumerate(reduced, start=first) if t in set(problem.participating.tolist())]
+        reduced, participating = _reduced(estimator, problem, first, batch), set(problem.participating.tolist())
+        part = [one for t, one in enumerate(reduced, start=first) if t in participating]
         return total_cost(part, len(problem.landmarks)).dense_matrix()
-
-
-def _added(first: Array, second: Array) -> Array:
-    return first + second
 
 
 def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> Recorded:
@@ -330,19 +335,6 @@ def _fitted(problem: Problem, solution: Solution, warps: Sequence[list[Warp]]) -
         problem.mirrored.tolist(),
         *all_poses(problem, solution.gauge),
     )
-
-
-def _without_poses(fitted: Fitted) -> tuple[Array, Array, Array, tuple[Name, ...], list[int]]:
-    """What the client holds; the poses of many clouds stay on the worker."""
-    return fitted.map, fitted.scales, fitted.eigenvalues, fitted.landmarks, fitted.mirrored
-
-
-def _poses(fitted: Fitted) -> tuple[Array, Array]:
-    return fitted.rotations, fitted.translations
-
-
-def _count(fitted: Fitted) -> int:
-    return len(fitted.rotations)
 
 
 def _transformed(warps: list[Warp], index: int, points: npt.ArrayLike) -> Array:

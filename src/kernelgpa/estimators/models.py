@@ -205,7 +205,7 @@ class KernelGPA(DeformableGPA):
     scales_ : array (d,)
         Root of the sum of squares of the map along its axes, largest first (sqrt(Lambda) of the paper).
     eigenvalues_ : array (d + 1,)
-        Bottom eigenvalues of the total cost, the constant one left out; the gap after the d-th tells whether the
+        Bottom eigenvalues of the total cost, the constant one left out; the gap after the d-th shows whether the
         published map is unique.
     residuals_ : array (n, m)
         Lengths of the leave-one-out residuals, in the map; NaN where unseen.

@@ -33,8 +33,8 @@ from .registration import (
     warn_if_not_converged,
     whole_map,
 )
-from .robust import Reweighting, require_loss
-from .settings import is_automatic, require_mirrored
+from .robust import Reweighting
+from .settings import is_automatic
 
 EXACT_SHARE = 1e-9  # of the map's size: smaller residuals are rounding errors
 
@@ -199,9 +199,7 @@ class RigidGPA(GPA):
     def _check_settings(self) -> None:
         if not isinstance(self.scaling, (bool, np.bool_)):
             raise InvalidSetting(f"scaling is {self.scaling!r}; expected True or False")
-        require_mirrored(self.mirrored)
-        if self.robust is not None and not is_automatic(self.robust):
-            require_loss(self.robust)
+        super()._check_settings()
 
 
 class MotionSolve(NamedTuple):

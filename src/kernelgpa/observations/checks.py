@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidObservations
 from ..typing import Array, BoolArray, Name
+from .arrays import is_real
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # beyond them, squares and quotients overflow or underflow
 LEAST_SIZE, MOST_SIZE = 1e-120, 1e120  # the same for the size of a cloud
@@ -24,7 +25,7 @@ def real_array(values: Any, what: str) -> tuple[Array, float]:
             f"{what}: not a rectangular array ({error}); give clouds that saw different landmarks as "
             "one array with NaN, or as a list of (points, ids) pairs"
         ) from None
-    if array.dtype.kind not in "fiub":
+    if not is_real(array):
         raise InvalidObservations(f"{what}: the type is {array.dtype}; expected real numbers")
     epsilon = np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps
     real = array.astype(np.float64)

@@ -5,7 +5,7 @@ n clouds, m landmarks, s seen by one cloud, d dimension.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set, Sized
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,7 +27,7 @@ from .checks import (
     real_array,
 )
 from .cloud import Cloud, cloud_of, frozen_cloud, mean_thinness
-from .identifiers import checked_names, in_order, index_of, listed, refuse_repeats
+from .identifiers import checked_names, in_order, index_of, landmark_ids, listed, refuse_repeats
 from .stacked import StackedClouds
 from .tables import is_table, table_parts
 
@@ -309,8 +309,4 @@ def _cloud_ids(pair: Sequence[Any], name: Name) -> list[Name]:
     if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
         found = f"{len(pair)} items" if isinstance(pair, Sized) else type(pair).__name__
         raise InvalidObservations(f"cloud {name!r}: found {found}; expected a (points, ids) pair")
-    if isinstance(pair[1], Set):
-        raise InvalidObservations(f"cloud {name!r}: its ids are a set, which has no order; use a list")
-    ids = listed(pair[1])
-    refuse_repeats(ids, f"cloud {name!r}: landmark id")
-    return ids
+    return landmark_ids(pair[1], name)

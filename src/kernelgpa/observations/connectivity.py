@@ -18,6 +18,7 @@ from ..errors import WeaklyConnected
 from ..typing import Array, BoolArray, IndexArray
 from .collection import Observations
 from .geometry import FLAT, RESOLUTION_MARGIN, THIN, Frame, frame_of, orthonormal_affine
+from .identifiers import abbreviated
 
 LISTED_CLOUDS, LISTED_LANDMARKS = 6, 8  # in a message
 
@@ -52,7 +53,7 @@ def _not_connected(observations: Observations, groups: list[Group]) -> WeaklyCon
     names = [[observations.names[t] for t in group.members] for group in groups]
     shared = np.intersect1d(groups[0].landmarks, groups[1].landmarks)
     common = [observations.landmarks[j] for j in shared[:LISTED_LANDMARKS]]
-    listed = "; ".join(f"group {g}: {_abbreviated(group)}" for g, group in enumerate(names, start=1))
+    listed = "; ".join(f"group {g}: {abbreviated(group, LISTED_CLOUDS)}" for g, group in enumerate(names, start=1))
     d = observations.dimension
     return WeaklyConnected(
         f"the clouds fall into {len(groups)} groups that share too few landmarks to determine an affine map between "
@@ -190,8 +191,3 @@ def _agreement(groups: list[Group], values: list[Array]) -> Array:
 def _affine_functions(group: Group) -> Array:  # (g, rank + 1), orthonormal
     unit = group.frame.to_unit(group.points)
     return orthonormal_affine(unit, np.ones(len(unit)), group.frame.rank).columns
-
-
-def _abbreviated(names: list[object]) -> str:
-    listed = ", ".join(repr(name) for name in names[:LISTED_CLOUDS])
-    return f"{listed} and {len(names) - LISTED_CLOUDS} more" if len(names) > LISTED_CLOUDS else listed

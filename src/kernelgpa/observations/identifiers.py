@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Set
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,27 @@ def checked_names(names: Iterable[Name] | None, count: int, what: str) -> tuple[
     return tuple(given)
 
 
+def landmark_ids(ids: Any, cloud: Name) -> list[Name]:
+    """The ids of the landmarks of one cloud, in the order of its points."""
+    if isinstance(ids, Set):
+        raise InvalidObservations(f"cloud {cloud!r}: its ids are a set, which has no order; use a list")
+    given = listed(ids)
+    refuse_repeats(given, f"cloud {cloud!r}: landmark id")
+    return given
+
+
 def listed(names: Any) -> list[Any]:
     """Names as a list of plain Python objects, so that np.str_ and np.int64 print and compare as expected."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise InvalidObservations(f"expected a list of names, found {names!r}")
     return [name.item() if isinstance(name, np.generic) else name for name in names]
+
+
+def abbreviated(names: Iterable[Name], most: int) -> str:
+    """The first names in their order, and how many more there are; it does not depend on the order of the clouds."""
+    ordered = in_order([list(names)])
+    shown = ", ".join(repr(name) for name in ordered[:most])
+    return f"{shown} and {len(ordered) - most} more" if len(ordered) > most else shown
 
 
 def refuse_repeats(names: list[Name], what: str) -> None:

@@ -33,11 +33,13 @@ Parts = tuple[Array, Array | None, list[Name], list[Name]]  # points (n, m, d), 
 
 
 def is_table(points: Any) -> bool:
-    """Whether this is a DataFrame or a DataArray, by the library that its class belongs to."""
-    return any(
-        kind.__module__.partition(".")[0] in ("pandas", "xarray") and kind.__name__ in ("DataFrame", "DataArray")
-        for kind in type(points).__mro__
-    )
+    """Whether this is a DataFrame of pandas or a DataArray of xarray."""
+    return _is_a(points, "pandas", "DataFrame") or _is_a(points, "xarray", "DataArray")
+
+
+def _is_a(points: Any, library: str, name: str) -> bool:
+    """Whether the class of an object, or one that it derives from, has this name and belongs to this library."""
+    return any(kind.__module__.partition(".")[0] == library and kind.__name__ == name for kind in type(points).__mro__)
 
 
 def coordinate_column(name: str) -> tuple[str, str] | None:
@@ -50,7 +52,7 @@ def coordinate_column(name: str) -> tuple[str, str] | None:
 
 def table_parts(table: Any) -> Parts:
     """The points, weights and names of a DataFrame or a DataArray."""
-    if hasattr(table, "dims"):
+    if _is_a(table, "xarray", "DataArray"):
         return _labelled_array(table)
     frame = table.reset_index() if _named_levels(table) else table
     columns = {str(name).lower(): name for name in frame.columns}
@@ -144,7 +146,7 @@ def _labelled_array(array: Any) -> Parts:
 
 
 def _dimension_order(names: Sequence[str]) -> list[int]:
-    """The positions of clouds, landmarks and axes; the order given if the names do not tell all three."""
+    """The positions of clouds, landmarks and axes; the order given if the names do not determine all three."""
     found = {kind: [i for i, name in enumerate(names) if name in known] for kind, known in DIMENSION_NAMES.items()}
     if all(len(own) == 1 for own in found.values()):
         return [found[kind][0] for kind in range(3)]

@@ -20,6 +20,7 @@ from sklearn.base import clone
 from .._numerics.threads import one_blas_thread, require_jobs
 from ..errors import InvalidSetting
 from ..estimators.base import GPA, PreparedClouds
+from ..estimators.prediction.left_out import Prediction
 from ..estimators.problem import Problem
 from ..estimators.problem.screening import screen
 from ..observations.collection import as_observations
@@ -166,21 +167,32 @@ def cross_validate_problem(
 ) -> CrossValidation:
     """Fit an estimator to a problem, then solve without each fold, given as row numbers among its landmarks."""
     solved = estimator._fit_problem(problem, prepared)
+    return of_predictions(estimator, problem, solved.participants.weights, folds, solved.predict(folds, n_jobs))
+
+
+def of_predictions(
+    fitted: GPA,
+    problem: Problem,
+    participants_weights: Array,  # (participating clouds, landmarks of the problem) as in the fit
+    folds: Sequence[IndexArray],
+    results: Sequence[Prediction],  # one per fold
+) -> CrossValidation:
+    """Collect the predictions of all folds, and compare them with the map of the fit to all landmarks."""
     observations = problem.observations
     n, m, d = len(observations.clouds), len(observations.landmarks), observations.dimension
     predictions, jacobians, variances = (np.full((n, m, *more), np.nan) for more in ((d,), (d, d), ()))
     squares, count = 0.0, 0
-    for fold, result in zip(folds, solved.predict(folds, n_jobs), strict=True):
+    for fold, result in zip(folds, results, strict=True):
         left_out, kept = problem.landmarks[fold], np.delete(np.arange(len(problem.landmarks)), fold)
         rows = np.ix_(problem.participating, left_out)
         predictions[rows], jacobians[rows], variances[rows] = result.points, result.jacobians, result.variances
-        to_full_map = _similarity(result.map[kept], estimator.map_[problem.landmarks[kept]])
-        differences = to_full_map(result.points) - estimator.map_[left_out]
+        to_full_map = _similarity(result.map[kept], fitted.map_[problem.landmarks[kept]])
+        differences = to_full_map(result.points) - fitted.map_[left_out]
         squares += float(np.nansum(differences**2))
         count += int(np.sum(~np.isnan(differences[:, :, 0])))
     weights = np.zeros((n, m))
-    weights[np.ix_(problem.participating, problem.landmarks)] = solved.participants.weights
-    return CrossValidation(predictions, jacobians, variances, weights, float(np.sqrt(squares / count)), estimator)
+    weights[np.ix_(problem.participating, problem.landmarks)] = participants_weights
+    return CrossValidation(predictions, jacobians, variances, weights, float(np.sqrt(squares / count)), fitted)
 
 
 def _similarity(source: Array, target: Array) -> Callable[[Array], Array]:

@@ -65,7 +65,7 @@ def sample(targets: Sequence[Target]) -> list[Target]:
     sizes = [float(np.sum((one.positions - one.positions.mean(axis=0)) ** 2)) for one in targets]
     points = np.mean([min(len(one.positions), MOST_POINTS) for one in targets])
     clouds = max(LEAST_SAMPLED_CLOUDS, round(OBSERVATIONS / points))
-    return [_some_points(targets[t]) for t in _evenly_spaced(np.argsort(sizes, kind="stable"), clouds)]
+    return [_some_points(targets[t]) for t in evenly_spaced(np.argsort(sizes, kind="stable"), clouds)]
 
 
 def _some_points(target: Target) -> Target:
@@ -73,14 +73,15 @@ def _some_points(target: Target) -> Target:
     if len(cloud.seen) <= MOST_POINTS:
         return target
     distances = np.linalg.norm(cloud.points - cloud.points.mean(axis=0), axis=1)
-    rows = np.sort(_evenly_spaced(np.argsort(distances, kind="stable"), MOST_POINTS))
+    rows = np.sort(evenly_spaced(np.argsort(distances, kind="stable"), MOST_POINTS))
     return Target(
         Cloud(cloud.name, np.arange(MOST_POINTS), cloud.points[rows], cloud.weights[rows], cloud.resolution),
         positions[rows],
     )
 
 
-def _evenly_spaced(items: IndexArray, most: int) -> IndexArray:
+def evenly_spaced(items: IndexArray, most: int) -> IndexArray:
+    """At most so many of the items, at equal distances in their order."""
     return items[np.unique(np.linspace(0, len(items) - 1, min(len(items), most)).round().astype(int))]
 
 

@@ -26,7 +26,7 @@ from scipy.spatial import KDTree
 from ..observations.arrays import finite_rows
 from ..observations.geometry import SHEET
 from ..observations.sampling import farthest_points
-from ..typing import Array, BoolArray
+from ..typing import Array, BoolArray, IndexArray
 from .warp import Warp
 
 NEWTON_STEPS = 25
@@ -62,19 +62,14 @@ def inverse(warp: Warp, targets: Array, landmarks: Array | None = None) -> Array
     return solutions
 
 
-def returning_share(warp: Warp, points: Array) -> float:  # (s, d)
-    """The share of a cloud's own landmarks that the warp and its inverse take back to where they were; 1 if all.
+def returning(warp: Warp, points: Array, rows: IndexArray | None = None) -> BoolArray:  # (s, d), (k,) -> (k,)
+    """Whether the warp and its inverse take landmarks of a cloud, all or those in some rows, back to where they were.
 
     A landmark does not come back where the warp folds: there its image has several points near the landmarks.
     """
-    differences = inverse(warp, warp(points), points) - points
-    back = np.linalg.norm(differences, axis=1) <= SAME_SOLUTION * warp.frame.size  # false for NaN
-    return float(back.mean())
-
-
-def relative_determinant(warp: Warp, points: Array) -> Array:  # (k, d) -> (k,)
-    """det J(p) / det A with A the affine part: 1 far from the centres, not positive where the warp folds over."""
-    return np.linalg.det(warp.jacobian(points)) / np.linalg.det(warp.affine[0])
+    some = points if rows is None else points[rows]
+    differences = inverse(warp, warp(some), points) - some
+    return np.asarray(np.linalg.norm(differences, axis=1) <= SAME_SOLUTION * warp.frame.size)  # false for NaN
 
 
 @dataclass(frozen=True)
@@ -125,10 +120,9 @@ class _Neighbourhood:
 
 
 def _shells(warp: Warp) -> Array:  # (k, d)
-    """Points around the centres, at some distances along the coordinate axes."""
-    d = warp.centres.shape[1]
+    """Points around the centres, at some distances along the principal axes of the cloud, which turn with it."""
     some = warp.centres[farthest_points(warp.centres, SHELL_CENTRES)]
-    directions = np.vstack([np.eye(d), -np.eye(d)])
+    directions = np.vstack([warp.frame.axes, -warp.frame.axes])
     return np.vstack([some + radius * warp.sigma * one for radius in SHELL_RADII for one in directions])
 
 

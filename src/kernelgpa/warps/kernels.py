@@ -19,9 +19,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ..errors import InvalidSetting
+from ..observations.arrays import is_real
 from ..typing import Array
 
-REAL_TYPES = "fiub"  # NumPy's codes of floating-point numbers, integers and booleans
 VANISHING = 1e-12  # a kernel of compact support must be smaller than this outside of its support
 
 Evaluation = Callable[[Array, Array], Array]
@@ -250,5 +250,5 @@ def _require_function_of_distance(function: Callable[[Array], Array]) -> None:
 
 
 def _require_real(values: Array) -> None:
-    if values.dtype.kind not in REAL_TYPES:
+    if not is_real(values):
         raise InvalidSetting(f"kernel: the function returns values of type {values.dtype}; expected real numbers")

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from .._numerics.threads import parallel_map
 from ..errors import InvalidObservations
-from ..observations.arrays import finite_rows, masked_as_nan
+from ..observations.arrays import finite_rows, is_real, masked_as_nan
 from ..observations.geometry import Frame
 from ..typing import Array, IndexArray
 from .gram import DEFAULT_SPARSE_LIMITS, SparseLimits, gram, gram_gradient, gram_sum
@@ -156,7 +156,7 @@ class Warp:
         """Points to warp as float64, masked ones as NaN; an error if they cannot be points of the cloud."""
         array = masked_as_nan(points)
         d = self.coefficients.shape[1]
-        if array.ndim != 2 or array.shape[1] != d or array.dtype.kind not in "fiub":
+        if array.ndim != 2 or array.shape[1] != d or not is_real(array):
             raise InvalidObservations(
                 f"points to warp have shape {array.shape} and type {array.dtype}; expected (points, {d}) real numbers"
             )

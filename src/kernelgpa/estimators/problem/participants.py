@@ -18,6 +18,7 @@ from ...observations.connectivity import require_connected
 from ...typing import Array, IndexArray
 
 WEAK_GAP = 0.6  # gap of the affine registration below which noise hides how the clouds are connected
+LINE = 0.01  # width of landmarks as a share of their length below which they lie on one line
 CHEAP_SEPARATION = 0.1  # cost per observation below which separating clouds shows that few landmarks connect them
 
 
@@ -53,6 +54,12 @@ class Problem:
         return np.setdiff1d(np.arange(len(self.observations.clouds)), self.participating)
 
     @property
+    def on_lines(self) -> IndexArray:
+        """The clouds in 3D whose shared landmarks lie on one line, about which they can turn at no cost."""
+        clouds = self.restricted.clouds if self.restricted.dimension == 3 else ()
+        return np.flatnonzero([one.frame.spread[1] < LINE * one.frame.spread[0] for one in clouds])
+
+    @property
     def unit_sizes(self) -> Array:  # (n,)
         """The size factors of clouds that keep their size."""
         return np.ones(len(self.observations.clouds))
@@ -80,22 +87,16 @@ def problem_of(observations: Observations, participating: IndexArray, mirrored: 
         )
     landmarks = np.flatnonzero(observations.at(participating).counts >= 2)
     restricted = observations.select(landmarks)
-    _require_points(restricted, participating)
+    _require_points(restricted)
     participants = restricted.at(participating)
     require_connected(participants)
     return Problem(observations, landmarks, restricted, participating, initial_estimate(participants), judged)
 
 
-def _require_points(restricted: Observations, participating: IndexArray) -> None:
+def _require_points(restricted: Observations) -> None:
     """Every cloud must share enough landmarks, which do not all coincide, with the participating clouds."""
     needed = restricted.dimension + 1
-    for t, cloud in enumerate(restricted.clouds):
-        if len(cloud.seen) < needed and t not in participating:
-            raise DegenerateCloud(
-                f"cloud {cloud.name!r} fits the others as a mirror image only, and shares {len(cloud.seen)} landmarks "
-                f"with a map without it; at least {needed} are needed to register it. Negate one of its coordinates if "
-                "its handedness differs, check its matches, or use mirrored='keep'"
-            )
+    for cloud in restricted.clouds:
         if len(cloud.seen) < needed:
             raise DegenerateCloud(
                 f"cloud {cloud.name!r} shares {len(cloud.seen)} landmarks with other clouds; at least "

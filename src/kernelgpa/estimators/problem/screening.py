@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import DegenerateCloud, InvalidObservations, warn
+from ...errors import DegenerateCloud, InvalidObservations, WeaklyConnected, warn
 from ...gauge.mirror import MirrorImages, find_mirror_images, is_mirror_image
 from ...gauge.rigid import rigid_registration
 from ...observations import Cloud, Observations
-from ...observations.geometry import RESOLUTION_MARGIN
-from ...typing import Array, IndexArray, Name
+from ...observations.identifiers import abbreviated
+from ...observations.repeats import coincident_points
+from ...typing import IndexArray, Name
 from .participants import Problem, problem_of
+from .sizes import of_another_size, relative_sizes
 
-COINCIDENT = 4  # landmarks of one cloud at exactly the same position that are too many for chance
-SIZE_RATIO = 3.0  # a cloud this many times larger or smaller than the others probably has another unit
+MOST_LISTED = 10  # names in a warning
 
 
 def screen(observations: Observations, sizes_differ: bool = False, mirrored: str = "leave-out") -> Problem:
@@ -27,7 +28,7 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
     """
     everyone = np.arange(len(observations.clouds))
     problem = problem_of(observations, everyone)
-    found = find_mirror_images(problem.initial.spectrum, problem.restricted)
+    found = find_mirror_images(problem.initial.spectrum, problem.restricted.stacked)
     too_few = len(everyone) - len(found.mirrored) < 2  # of two clouds, none is right
     if problem.weakly_connected or too_few:  # the affine registration does not determine the handedness of the groups
         found = MirrorImages(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
@@ -36,7 +37,7 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
         problem = _with_mirror_images(problem, found.mirrored, mirrored)
     if len(found.doubtful):
         warn(_doubtful_message([observations.names[t] for t in found.doubtful]))
-    messages = _unshared_messages(problem) + _coincidence_messages(observations)
+    messages = _line_messages(problem) + _unshared_messages(problem) + _coincidence_messages(observations)
     for message in messages if sizes_differ else messages + _size_messages(problem):
         warn(message)
     return problem
@@ -45,18 +46,34 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
 def _confirmed(found: MirrorImages, problem: Problem) -> MirrorImages:
     """Only those that are mirror images of the rigid map of the others, too; the rest are doubtful.
 
-    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.
+    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.  A cloud
+    without which the others are not connected, or that shares too few landmarks with them to be placed, is doubtful.
     """
-    if not len(found.mirrored):
+    sure = _with_a_place(found.mirrored, problem.observations)
+    if len(sure):
+        try:
+            others = problem_of(problem.observations, np.setdiff1d(problem.participating, sure))
+            rigid = rigid_registration(others.participants, others.initial.gauge.rotations).gauge.map
+            clouds = others.restricted.clouds
+            sure = sure[[is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in sure]]
+        except (DegenerateCloud, WeaklyConnected):
+            sure = sure[:0]
+    if len(sure) == len(found.mirrored):
         return found
-    try:
-        others = problem_of(problem.observations, np.setdiff1d(problem.participating, found.mirrored))
-    except DegenerateCloud:  # one shares too few landmarks with the others; leaving it out raises this error again
-        return found
-    rigid = rigid_registration(others.participants, others.initial.gauge.rotations).gauge.map
-    clouds = others.restricted.clouds
-    sure = np.array([is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in found.mirrored])
-    return MirrorImages(found.mirrored[sure], np.union1d(found.doubtful, found.mirrored[~sure]))
+    fewer = MirrorImages(sure, np.union1d(found.doubtful, np.setdiff1d(found.mirrored, sure)))
+    return _confirmed(fewer, problem)  # those that are doubtful participate, which changes the map of the others
+
+
+def _with_a_place(mirrored: IndexArray, observations: Observations) -> IndexArray:
+    """The clouds that share enough landmarks with a map of all other clouds to have a pose and a warp."""
+    others = np.setdiff1d(np.arange(len(observations.clouds)), mirrored)
+    shared = observations.select(np.flatnonzero(observations.at(others).counts >= 2))
+    return mirrored[[_can_be_placed(shared.clouds[t]) for t in mirrored]]
+
+
+def _can_be_placed(cloud: Cloud) -> bool:
+    """Whether a cloud has more points than dimensions, and not all in one position."""
+    return len(cloud.seen) > cloud.points.shape[1] and cloud.frame.rank > 0
 
 
 def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> Problem:
@@ -77,9 +94,19 @@ def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> P
 
 def _doubtful_message(names: Sequence[Name]) -> str:
     return (
-        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets and weakly "
-        "connected clouds do; check the handedness otherwise"
+        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets, bodies with "
+        "joints and weakly connected clouds do; check the handedness otherwise"
     )
+
+
+def _line_messages(problem: Problem) -> list[str]:
+    names = [problem.observations.names[t] for t in problem.on_lines]
+    if not names:
+        return []
+    return [
+        f"{_listed('cloud', names)} connected with the others by landmarks on one line only, and the turn about this "
+        "line is arbitrary; add shared landmarks off the line"
+    ]
 
 
 def _unshared_messages(problem: Problem) -> list[str]:
@@ -101,7 +128,7 @@ def _coincidence_messages(observations: Observations) -> list[str]:
     """Unseen points that were written as zeros or as -9999 all coincide."""
     messages = []
     for cloud in observations.clouds:
-        points = _coincident_points(cloud)
+        points = coincident_points(cloud)
         if len(points):
             messages.append(
                 f"cloud {cloud.name!r}: {len(points)} landmarks have the same position, {cloud.points[points[0]]}; if "
@@ -110,43 +137,17 @@ def _coincidence_messages(observations: Observations) -> list[str]:
     return messages
 
 
-def _coincident_points(cloud: Cloud) -> IndexArray:
-    """The largest set of COINCIDENT or more points that coincide, up to the rounding of a rotation of the data."""
-    tolerance = RESOLUTION_MARGIN * cloud.points.shape[1] * cloud.resolution
-    first = np.sort(cloud.points[:, 0])
-    if not np.any(first[COINCIDENT - 1 :] - first[: len(first) - COINCIDENT + 1] <= tolerance):  # the usual case
-        return np.zeros(0, dtype=np.intp)
-    sets = [np.arange(len(cloud.points))]
-    for coordinate in cloud.points.T:
-        orders = [some[np.argsort(coordinate[some], kind="stable")] for some in sets]
-        runs = [run for order in orders for run in _runs(order, coordinate[order], tolerance)]
-        sets = [run for run in runs if len(run) >= COINCIDENT]
-    return np.sort(max(sets, key=len)) if sets else np.zeros(0, dtype=np.intp)
-
-
-def _runs(order: IndexArray, ascending: Array, tolerance: float) -> list[IndexArray]:
-    """Consecutive items in runs, none of which extends further than the tolerance."""
-    starts = [0]
-    for i, value in enumerate(ascending.tolist()):
-        if value - ascending[starts[-1]] > tolerance:
-            starts.append(i)
-    return np.split(order, starts[1:])
-
-
 def _size_messages(problem: Problem) -> list[str]:
     """Clouds that are probably given in another unit than the others."""
-    clouds, stacked, M = problem.participants.clouds, problem.participants.stacked, problem.initial.gauge.map
-    means = (stacked.weights.T @ M) / stacked.total_weights[:, None]
-    map_squares = stacked.weights.T @ np.sum(M**2, axis=1) - stacked.total_weights * np.sum(means**2, axis=1)
-    own_squares = np.trace(stacked.moments, axis1=1, axis2=2)
-    ratios = np.sqrt(own_squares / np.maximum(map_squares, np.finfo(np.float64).tiny))
+    participants = problem.participants
+    ratios = relative_sizes(participants, problem.initial.gauge.map)
     return [
-        f"cloud {cloud.name!r} is {ratio:.3g} times as large as the others are on its landmarks; check its unit"
-        for cloud, ratio in zip(clouds, ratios / np.median(ratios), strict=True)
-        if not 1 / SIZE_RATIO < ratio < SIZE_RATIO
+        f"cloud {participants.names[t]!r} is {ratios[t]:.3g} times as large as the others are on its landmarks; check "
+        "its unit"
+        for t in np.flatnonzero(of_another_size(ratios))
     ]
 
 
 def _listed(what: str, names: Sequence[Name]) -> str:
-    shown = ", ".join(repr(name) for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    shown = abbreviated(names, MOST_LISTED)
     return f"{what} {shown} is" if len(names) == 1 else f"{what}s {shown} are"

@@ -1,8 +1,8 @@
 """All checks, and the order in which their findings explain each other.
 
     wrong data        explain a collapsed map, that a model does not suit, and all symptoms
-    a collapsed map   explains that its model does not suit, and the symptoms: its settings are wrong
-    another model     explains the symptoms
+    a collapsed map   explains that its model does not suit, and the symptoms: the settings that were given are wrong
+    another model     explains the symptoms, and a collapsed map with settings that the fit chose
 
 What is explained is named in the finding that explains it, and not reported on its own.
 """
@@ -42,6 +42,7 @@ INDEPENDENT: Mapping[str, Check] = {
     "left and right": clouds.left_and_right,
     "same cloud twice": clouds.same_cloud_twice,
     "connected groups": connectivity.weakly_connected_groups,
+    "undetermined turns": connectivity.undetermined_turns,
     "connected clouds": connectivity.weakly_connected_clouds,
     "rarely seen landmarks": connectivity.rarely_seen_landmarks,
     "inliers": matches.single_inliers,
@@ -53,6 +54,7 @@ EXPLAINS = 0.05  # least severity of a finding that explains others
 # words of warnings, and the kinds of findings that say the same with more detail
 REPEATED = {
     "mirror image": ("mirror images", "left and right exchanged"),
+    "landmarks on one line": ("undetermined turn",),
     "seen by": ("landmarks seen once or never",),
     "check its unit": ("another unit", "placeholder coordinates"),
     "have the same position": ("placeholder coordinates",),
@@ -85,7 +87,8 @@ def diagnose(
         return findings
 
     findings: list[Finding] = []
-    for checks in (SYMPTOMS, ANOTHER_MODEL, COLLAPSED_MAP, WRONG_DATA):
+    models = (ANOTHER_MODEL, COLLAPSED_MAP) if gpa.automatic_ is None else (COLLAPSED_MAP, ANOTHER_MODEL)
+    for checks in (SYMPTOMS, *models, WRONG_DATA):
         findings = explained(run(checks), findings)
     findings += run(INDEPENDENT)
     findings += _warnings(gpa, findings) + _checks_not_run(impossible)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,8 +10,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from ...estimators.problem.screening import SIZE_RATIO
+from ...estimators.problem.sizes import of_another_size, relative_sizes
 from ...gauge.rotations import nearest_reflection, nearest_rotation
+from ...observations.repeats import equal_clouds
 from ...typing import Array, BoolArray, IndexArray
 from .evidence import Evidence
 from .finding import CheckNotPossible, Finding, FittedRegistration, named
@@ -129,8 +131,8 @@ def _rigid_distance(points: Array, positions: Array, reflected: bool = False) ->
 def another_unit(evidence: Evidence) -> list[Finding]:
     """Clouds of another size than the others, by medians, which wrong matches hardly change."""
     gpa, findings = evidence.gpa, []
-    ratios = _relative_sizes(gpa.observations_.points, gpa.map_)
-    for t in np.flatnonzero(_of_another_size(ratios)):
+    ratios = relative_sizes(gpa.observations_, gpa.map_)
+    for t in np.flatnonzero(of_another_size(ratios)):
         name, ratio = gpa.observations_.names[t], float(ratios[t])
         units = [
             text for unit, text in UNITS.items() if abs(np.log(max(ratio, 1 / ratio) / unit)) < np.log(UNIT_MARGIN)
@@ -144,58 +146,44 @@ def another_unit(evidence: Evidence) -> list[Finding]:
 
 def wrong_clouds(gpa: FittedRegistration) -> BoolArray:  # (n,)
     """Clouds that are wrong as a whole, which explains the residuals of their observations."""
-    wrong = _of_another_size(_relative_sizes(gpa.observations_.points, gpa.map_))
+    wrong = of_another_size(relative_sizes(gpa.observations_, gpa.map_))
     wrong[gpa.registration_.problem.mirrored] = True
     wrong[[repair.cloud for repair in _left_right(gpa)]] = True
     return wrong
 
 
-def _of_another_size(ratios: Array) -> BoolArray:
-    return np.asarray((ratios > SIZE_RATIO) | (ratios < 1 / SIZE_RATIO))
-
-
-def _relative_sizes(points: Array, positions: Array) -> Array:  # (n, m, d), (m, d) -> (n,)
-    """The median distance of the landmarks of each cloud from its centre, relative to the map and to other clouds."""
-    ratios = np.ones(len(points))
-    for t, one in enumerate(points):
-        both = np.isfinite(one[:, 0]) & np.isfinite(positions[:, 0])
-        own, mapped = (
-            np.median(np.linalg.norm(x - np.median(x, axis=0), axis=1)) for x in (one[both], positions[both])
-        )
-        ratios[t] = own / mapped if own > 0 and mapped > 0 else np.nan
-    return np.asarray(np.nan_to_num(ratios / np.nanmedian(ratios), nan=1.0))
-
-
 def same_cloud_twice(evidence: Evidence) -> list[Finding]:
-    """Clouds that are rigid copies of each other, in data whose other clouds are not."""
+    """Clouds with the same coordinates, and rigid copies of each other in data whose other clouds are not."""
     observations = evidence.gpa.observations_
-    groups: list[set[int]] = []
-    for t, u in _candidates(observations.points, observations.visible):
-        if _copy(evidence, t, u):
-            joined = [group for group in groups if group & {t, u}]
-            groups = [group for group in groups if group not in joined] + [set.union({t, u}, *joined)]
+    pairs = [*equal_clouds(observations.points), *_moved_copies(observations.points, observations.visible)]
+    groups = _grouped(pairs)
     repeated = sum(map(len, groups))
     if not groups or 2 * repeated > len(observations.clouds):  # then the scene is rigid and without noise
         return []
     listed = [" and ".join(repr(observations.names[t]) for t in sorted(group)) for group in sorted(groups, key=min)]
-    found = f"{repeated} clouds are rigid copies of others, such as {', '.join(listed[:3])}"
+    found = f"{repeated} clouds are copies of others, moved or not, such as {', '.join(listed[:3])}"
     action = "keep one cloud of each, because a cloud that is given twice counts twice and confirms itself"
     return [Finding("same cloud twice", repeated / len(observations.clouds), found, action)]
 
 
-def _candidates(points: Array, visible: BoolArray) -> list[tuple[int, int]]:
-    """Pairs of clouds with the same landmarks and the same size."""
+def _grouped(pairs: Iterable[tuple[int, int]]) -> list[set[int]]:
+    """The connected components of pairs."""
+    groups: list[set[int]] = []
+    for pair in pairs:
+        joined = [group for group in groups if group.intersection(pair)]
+        groups = [group for group in groups if group not in joined] + [set(pair).union(*joined)]
+    return groups
+
+
+def _moved_copies(points: Array, visible: BoolArray) -> list[tuple[int, int]]:
+    """Pairs of clouds with the same landmarks and the same size that a rigid motion takes onto each other."""
     centred = np.where(visible[:, :, None], points - np.nanmean(points, axis=1, keepdims=True), 0.0)
     sizes = np.sqrt(np.sum(centred**2, axis=(1, 2)))
     order = np.argsort(sizes, kind="stable")
     near = [(t, u) for t, u in pairwise(order.tolist()) if sizes[u] - sizes[t] <= COPY * sizes[u]]
-    return [(min(t, u), max(t, u)) for t, u in near if np.array_equal(visible[t], visible[u])]
-
-
-def _copy(evidence: Evidence, t: int, u: int) -> bool:
-    points = evidence.gpa.observations_.points
-    size = float(np.nanmax(np.ptp(points[t][evidence.gpa.observations_.visible[t]], axis=0)))
-    return _rigid_distance(points[t], points[u])[0] <= COPY * size
+    pairs = [(min(t, u), max(t, u)) for t, u in near if np.array_equal(visible[t], visible[u])]
+    widths = {t: float(np.nanmax(np.ptp(points[t][visible[t]], axis=0))) for t, _ in pairs}
+    return [(t, u) for t, u in pairs if _rigid_distance(points[t], points[u])[0] <= COPY * widths[t]]
 
 
 def odd_sizes(evidence: Evidence) -> list[Finding]:

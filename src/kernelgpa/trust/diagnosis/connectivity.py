@@ -26,13 +26,25 @@ def rarely_seen_landmarks(evidence: Evidence) -> list[Finding]:
     return [Finding("landmarks seen once or never", 0.2 + 0.3 * (once + never) / len(counts), found, action)]
 
 
+def undetermined_turns(evidence: Evidence) -> list[Finding]:
+    """Clouds in 3D that share landmarks on one line only."""
+    gpa = evidence.gpa
+    on_lines = gpa.registration_.problem.on_lines
+    if not len(on_lines):
+        return []
+    clouds = named("cloud", [gpa.observations_.names[t] for t in on_lines])
+    found = f"the landmarks that {clouds} share with other clouds lie on one line, and the turn about it is arbitrary"
+    action = "add shared landmarks off the line, and do not rely on the rotations or on other points of these clouds"
+    return [Finding("undetermined turn", 0.7, found, action)]
+
+
 def weakly_connected_clouds(evidence: Evidence) -> list[Finding]:
     gpa = evidence.gpa
     observations = gpa.observations_
-    shared = observations.counts >= 2
+    shared, on_lines = observations.counts >= 2, gpa.registration_.problem.on_lines
     action = "add landmarks that this cloud shares with others and that do not lie in one plane"
     findings = []
-    for cloud in observations.clouds:
+    for cloud in (one for t, one in enumerate(observations.clouds) if t not in on_lines):
         common = cloud.points[shared[cloud.seen]]
         thickness = _relative_thickness(common, cloud)
         if len(common) < FEW_SHARED * (observations.dimension + 1) or thickness < THIN_SHARED:

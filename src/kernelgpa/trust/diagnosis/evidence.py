@@ -18,6 +18,10 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.stats import chi
 
+from ...estimators.models import KernelGPA
+from ...estimators.prediction.backward import BackwardWarps, fit_backward
+from ...estimators.registration import posed_observations
+from ...gauge.rigid import rigid_registration
 from ...typing import Array, BoolArray
 from .finding import CheckNotPossible, FittedRegistration
 from .learned_shape import LEAST_CLOUDS, MOST_COORDINATES, learned_residuals
@@ -26,6 +30,8 @@ from .suspicious import weight_shares
 OUTLIER_SPREADS = 8.0  # standard deviations from which a residual is suspicious
 OUTLIER_RIGID_DISTANCES = 2.0  # and the multiple of the median rigid distance that it must exceed, as in robust fits
 NEIGHBOURS = 6  # landmarks with which the displacement of an observation is compared
+UNLIKE_NEIGHBOURS = 0.7  # share of a displacement that must differ; what it costs and gains: docs/trust.md
+MOST_EXACT = 300  # landmarks up to which kernel warps are exact, and inducing points of those with more
 NO_RESIDUALS = "no cloud has more landmarks than its warp needs, so that no observation has a leave-one-out residual"
 
 
@@ -46,13 +52,26 @@ class Evidence:
     @cached_property
     def scaled_residuals(self) -> Array:  # (n, m)
         """The same times sd(noise) / sd(expected): lengths that compare observations near and far from others."""
-        expected = np.stack([one.expected for one in self.gpa._backward().warps])
+        return self._scaled(self.gpa._backward()) if self.gpa._deforms else self.residuals
+
+    @cached_property
+    def smooth_residuals(self) -> Array:  # (n, m)
+        """Scaled residuals of smooth warps: of the model itself or, if it only moves the clouds or maps them affinely,
+        of kernel warps from its map into the clouds.
+        """
+        if self.gpa._backward().settings:
+            return self.scaled_residuals
+        registration = self.gpa.registration_
+        many = len(registration.problem.landmarks) > MOST_EXACT
+        kernel = KernelGPA(inducing=MOST_EXACT if many else None)
+        return self._scaled(fit_backward(registration, kernel._search(registration.gauge.map, free=True)))
+
+    def _scaled(self, backward: BackwardWarps) -> Array:  # (n, m)
+        expected = np.stack([one.expected for one in backward.warps])
         given, used = self.gpa.observations_.weights, self.gpa.weights_
-        if not self.gpa._deforms:
-            return self.residuals
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             prediction = np.maximum(expected**2 - 1 / used, 0.0)
-            return np.asarray(self.residuals / np.sqrt(1 + given * prediction))
+            return np.asarray(backward.residuals / np.sqrt(1 + given * prediction))
 
     @cached_property
     def shares(self) -> Array:  # (n, m)
@@ -73,7 +92,10 @@ class Evidence:
         It exceeds the noise, the rounding error, and the deformation: an observation that is no farther from the map
         than the clouds deform does no more harm than deformation does.
         """
-        noise = float(np.nanmedian(self.scaled_residuals) / chi(self.gpa.observations_.dimension).median())
+        return self._limit_of(self.scaled_residuals)
+
+    def _limit_of(self, residuals: Array) -> float:  # (n, m)
+        noise = float(np.nanmedian(residuals) / chi(self.gpa.observations_.dimension).median())
         deformation = float(np.nanmedian(np.linalg.norm(self.displacements, axis=2)))
         return float(max(OUTLIER_SPREADS * noise, OUTLIER_RIGID_DISTANCES * deformation, self.rounding))
 
@@ -85,13 +107,15 @@ class Evidence:
 
     @cached_property
     def suspicious(self) -> BoolArray:  # (n, m)
-        """Observations far from where the others predict them, and displaced otherwise than their neighbours are."""
+        """Those far from where the model and smooth warps predict them, and displaced unlike their neighbours."""
         far = np.nan_to_num(self.scaled_residuals) > self.limit
         if not far.any():
             return far
+        far &= np.nan_to_num(self.smooth_residuals) > self._limit_of(self.smooth_residuals)
         contrast = self._contrast()
         noise = float(np.nanmedian(contrast)) / chi(self.gpa.observations_.dimension).median()
-        return np.asarray(far & ~(contrast <= OUTLIER_SPREADS * noise))
+        along = UNLIKE_NEIGHBOURS * np.linalg.norm(self.displacements, axis=2)
+        return np.asarray(far & ~(contrast <= np.maximum(OUTLIER_SPREADS * noise, along)))
 
     def _contrast(self) -> Array:  # (n, m)
         """How far the displacement of each observation is from the median displacement of its neighbours."""
@@ -105,6 +129,21 @@ class Evidence:
             median = np.nanmedian(around[usable], axis=1)
             contrast[usable, j] = np.linalg.norm(self.displacements[usable, j] - median, axis=1)
         return contrast
+
+    @cached_property
+    def rigid_map(self) -> tuple[Array, Array]:  # (m, d), (n, m)
+        """The positions of the landmarks in the map of rigid registration, and the distances of each from the others.
+
+        NaN for landmarks that fewer than two participating clouds saw, and for clouds left out.
+        """
+        problem = self.gpa.registration_.problem
+        gauge = rigid_registration(problem.participants, problem.initial.gauge.rotations).gauge
+        positions, lengths = np.full(self.gpa.map_.shape, np.nan), np.full(problem.shape, np.nan)
+        positions[problem.landmarks] = gauge.map
+        distances = np.linalg.norm(posed_observations(problem.participants, gauge) - gauge.map, axis=2)
+        left_out = distances / (1 - 1 / problem.counts[problem.landmarks])
+        lengths[np.ix_(problem.participating, problem.landmarks)] = left_out
+        return positions, lengths
 
     @cached_property
     def learned_residuals(self) -> Array | None:  # (n, m)

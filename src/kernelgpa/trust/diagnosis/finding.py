@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...observations.collection import Observations
+from ...observations.identifiers import abbreviated
 from ...spectrum.eigenpairs import Spectrum
 from ...typing import Array, IndexArray, Name
 from ...warps import Warp
 
 if TYPE_CHECKING:  # estimators import this package
+    from ...estimators.automatic import AutomaticChoice
     from ...estimators.prediction.backward import BackwardWarps
     from ...estimators.registration import Registration
 
@@ -28,6 +30,8 @@ class FittedRegistration(Protocol):
     # read only, as attributes of the estimators are properties
     @property
     def robust_(self) -> str | None: ...  # the loss that was used
+    @property
+    def automatic_(self) -> AutomaticChoice | None: ...  # the settings that the fit chose
     @property
     def observations_(self) -> Observations: ...
     @property
@@ -118,6 +122,4 @@ class CheckNotPossible(Exception):
 
 def named(what: str, names: Sequence[Name]) -> str:
     """Return for instance "clouds 1, 2, 3, 4 and 5 more"."""
-    shown = ", ".join(repr(name) for name in names[:LISTED])
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"{what}{'' if len(names) == 1 else 's'} {shown}{more}"
+    return f"{what}{'' if len(names) == 1 else 's'} {abbreviated(names, LISTED)}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...typing import Array, BoolArray
+from ...observations.repeats import far_away, repeated_positions
+from ...typing import BoolArray
 from .evidence import Evidence
 from .finding import CheckNotPossible, Finding, named
 
-FAR_AWAY = 5.0  # median distances of the landmarks of a cloud from its centre
 EXAMPLES = 3  # placeholders that are reported one by one
 
 
@@ -35,19 +35,14 @@ def placeholder_coordinates(evidence: Evidence) -> list[Finding]:
 def placeholder_groups(evidence: Evidence) -> list[BoolArray]:  # (n, m) each
     """For each set of coordinates that occurs more than once, and only far away, the observations that have it."""
     points = evidence.gpa.observations_.points
-    clouds, landmarks = np.nonzero(~np.isnan(points[:, :, 0]))
-    _, groups, counts = np.unique(points[clouds, landmarks], axis=0, return_inverse=True, return_counts=True)
-    groups = groups.reshape(-1)
-    repeated = np.flatnonzero(counts >= 2)
-    if not len(repeated):
+    repeated = repeated_positions(points)
+    if not repeated:
         return []
-    odd = _far_away(points) | _suspicious(evidence)
-    masks = []
-    for group in repeated:
-        members = np.flatnonzero(groups == group)
-        if odd[clouds[members], landmarks[members]].all():
+    odd, masks = far_away(points) | _suspicious(evidence), []
+    for _, clouds, landmarks in repeated:
+        if odd[clouds, landmarks].all():
             mask = np.zeros(odd.shape, dtype=bool)
-            mask[clouds[members], landmarks[members]] = True
+            mask[clouds, landmarks] = True
             masks.append(mask)
     names = evidence.gpa.observations_.names
 
@@ -56,11 +51,6 @@ def placeholder_groups(evidence: Evidence) -> list[BoolArray]:  # (n, m) each
         return -int(mask.sum()), min(str(names[t]) for t in np.flatnonzero(mask.any(axis=1)))
 
     return sorted(masks, key=order)
-
-
-def _far_away(points: Array) -> BoolArray:  # (n, m, d) -> (n, m)
-    distances = np.linalg.norm(points - np.nanmedian(points, axis=1, keepdims=True), axis=2)
-    return np.asarray(np.nan_to_num(distances) > FAR_AWAY * np.nanmedian(distances, axis=1, keepdims=True))
 
 
 def _suspicious(evidence: Evidence) -> BoolArray:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...estimators.prediction.backward import backward_targets
-from ...estimators.registration import posed_observations
-from ...gauge.rigid import rigid_registration
 from ...typing import Array
 from ...warps import AffineFamily
 from ...warps.automatic import pooled
@@ -31,7 +29,7 @@ def simpler_model(evidence: Evidence) -> list[Finding]:
     gpa = evidence.gpa
     if not gpa._deforms:
         return []
-    errors = {"rigid": _rigid_lengths(evidence), "affine": _affine_lengths(evidence)}
+    errors = {"rigid": evidence.rigid_map[1], "affine": _affine_lengths(evidence)}
     present = evidence.residuals
     ratios = {name: _mean(evidence, one, present) / _mean(evidence, present, one) for name, one in errors.items()}
     best = min(ratios, key=lambda name: ratios[name])
@@ -78,24 +76,9 @@ def _mean(evidence: Evidence, lengths: Array, other: Array) -> float:  # (n, m),
     return pooled(lengths[known], evidence.shares[known])
 
 
-def _rigid_map(evidence: Evidence) -> tuple[Array, Array]:
-    """The positions (m, d) of all landmarks in the rigid map, and the distances (n, m) from the others there."""
-    problem = evidence.gpa.registration_.problem
-    gauge = rigid_registration(problem.participants, problem.initial.gauge.rotations).gauge
-    positions, lengths = np.full(evidence.gpa.map_.shape, np.nan), np.full(problem.shape, np.nan)
-    positions[problem.landmarks] = gauge.map
-    distances = np.linalg.norm(posed_observations(problem.participants, gauge) - gauge.map, axis=2)
-    lengths[np.ix_(problem.participating, problem.landmarks)] = distances / (1 - 1 / problem.counts[problem.landmarks])
-    return positions, lengths
-
-
-def _rigid_lengths(evidence: Evidence) -> Array:  # (n, m)
-    return _rigid_map(evidence)[1]
-
-
 def _affine_lengths(evidence: Evidence) -> Array:  # (n, m)
     problem = evidence.gpa.registration_.problem
-    positions, _ = _rigid_map(evidence)
+    positions, _ = evidence.rigid_map
     targets = backward_targets(problem, positions, evidence.gpa.weights_)
     lengths = np.full(problem.shape, np.nan)
     step = max(1, round(sum(len(one.positions) for one in targets) / MOST_OBSERVATIONS))

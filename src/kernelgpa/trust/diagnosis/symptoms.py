@@ -7,15 +7,19 @@ import numpy.typing as npt
 from scipy.spatial import KDTree
 
 from ...observations.arrays import finite_rows
+from ...observations.geometry import frame_of
 from ...spectrum.eigenpairs import Uniqueness
 from ...typing import Name
-from ...warps.inverse import relative_determinant
+from ...warps.automatic import evenly_spaced
+from ...warps.inverse import returning
 from .evidence import Evidence
 from .finding import Finding, FittedRegistration
 
 COLLAPSED_STRETCH = 0.5  # the median stretch of space below which, or above whose inverse, a map has collapsed
 SMALL_GAP = 0.1  # relative gap between eigenvalues d and d + 1 below which the paper's map is unreliable
 NARROWEST_BANDWIDTH, WIDEST_BANDWIDTH = 0.02, 10.0  # beyond these a kernel is useless
+MOST_ROUND_TRIPS = 2000  # landmarks that are taken into the map and back
+NEGLIGIBLE_SHARE = 0.01  # of a cloud's landmarks
 COARSE_SHARE = 0.1  # share of the map's size that the error of inducing points may reach
 EXTRAPOLATION = 3.0  # multiple of the median distance between neighbouring landmarks from which points are far away
 
@@ -32,8 +36,13 @@ def small_gap(evidence: Evidence) -> list[Finding]:
 
 
 def collapsed_map(evidence: Evidence) -> list[Finding]:
+    """Warps that flatten space, in directions in which rigid registration does not give a sheet either.
+
+    The mean of a sheet that bends to both sides is flat, however thick the clouds are.
+    """
     gpa = evidence.gpa
-    rank = int(np.sum(gpa.scales_ > 1e-8 * gpa.scales_[0]))
+    rigid, _ = evidence.rigid_map
+    rank = frame_of(rigid[np.isfinite(rigid[:, 0])]).reliable_rank
     clouds = zip(gpa.warps_, gpa.observations_.clouds, gpa.size_factors_, strict=True)
     stretches = [
         np.linalg.svd(warp.sensor_jacobian(cloud.points), compute_uv=False)[:, :rank] / factor
@@ -51,25 +60,27 @@ def collapsed_map(evidence: Evidence) -> list[Finding]:
 
 
 def folded_warps(evidence: Evidence) -> list[Finding]:
+    """Which share of their own landmarks the warps and their inverses do not take back to where they were."""
     gpa = evidence.gpa
-    if not gpa._deforms:
+    tried, mask = dict[Name, tuple[int, int]](), np.zeros(gpa.observations_.visible.shape, dtype=bool)
+    most = max(1, MOST_ROUND_TRIPS // len(gpa.warps_))
+    for t, (cloud, warp) in enumerate(zip(gpa.observations_.clouds, gpa.warps_, strict=True)):
+        rows = evenly_spaced(np.arange(len(cloud.seen)), most)
+        lost = ~returning(warp, cloud.points, rows)
+        mask[t, cloud.seen[rows[lost]]] = True
+        tried[cloud.name] = int(lost.sum()), len(rows)
+    shares = {name: lost / count for name, (lost, count) in tried.items()}
+    worst = max(shares, key=lambda name: shares[name])
+    if shares[worst] < NEGLIGIBLE_SHARE:
         return []
-    folded: dict[Name, int] = {}
-    for cloud, warp in zip(gpa.observations_.clouds, gpa.warps_, strict=True):
-        if cloud.frame.reliable_rank == gpa.observations_.dimension:  # across a sheet the orientation has no meaning
-            count = int(np.sum(relative_determinant(warp, cloud.points) <= 0))
-            if count:
-                folded[cloud.name] = count
-    if not folded:
-        return []
-    worst, total = max(folded, key=lambda name: folded[name]), sum(folded.values())
     found = (
-        f"the warps of {len(folded)} clouds reverse the orientation of space at {total} landmarks, most often at "
-        f"{folded[worst]} landmarks in cloud {worst!r}"
+        f"inverse_transform does not take {shares[worst]:.0%} of the landmarks of cloud {worst!r} back to where they "
+        f"were ({tried[worst][0]} of {tried[worst][1]} tried; {mask.sum() / sum(n for _, n in tried.values()):.1%} of "
+        "those of all clouds), because the warps fold there"
     )
-    severity = total / sum(len(cloud.seen) for cloud in gpa.observations_.clouds)
-    action = "use predict instead of inverse_transform, which has no unique answer there, or raise smoothing"
-    return [Finding("folded warps", severity, found, action)]
+    action = "use predict instead of inverse_transform, which has no unique answer there"
+    action += "" if gpa.automatic_ else ", or raise smoothing"
+    return [Finding("folded warps", evidence.gain(mask), found, action)]
 
 
 def unusual_bandwidth(evidence: Evidence) -> list[Finding]:
