@@ -60,6 +60,24 @@ def test_a_registration_is_reported_in_the_words_of_its_files(kernelgpa, suffix)
     assert landmark in "".join(findings)
 
 
+def test_codes_of_findings_are_the_same_whatever_the_words(kernelgpa):
+    points = body()
+    points[1:, 0] = np.nan  # seen once
+    codes, kinds = [], []
+    for suffix in (".mrk.json", ".trc", ".npz"):
+        write(f"scans{suffix}", suffix, points)
+        assert kernelgpa("register", f"scans{suffix}", "-o", f"out{suffix}", "--method", "rigid")[0] == 0
+        findings = json.loads(Path(f"out{suffix}/summary.json").read_text(encoding="utf-8"))["findings"]
+        with Path(f"out{suffix}/findings.csv").open(encoding="utf-8", newline="") as file:
+            assert [row["code"] for row in csv.DictReader(file)] == [one["code"] for one in findings]
+        codes.append([one["code"] for one in findings])
+        kinds.append([one["kind"] for one in findings])
+    assert codes[0] == codes[1] == codes[2]
+    assert "landmarks-seen-once-or-never" in codes[0]
+    assert "markers seen once or never" in kinds[1]
+    assert "landmarks seen once or never" in kinds[2]
+
+
 @pytest.mark.parametrize(("suffix", "expected"), [(".mrk.json", "specimen"), (".trc", "frame")])
 def test_errors_are_in_the_words_of_the_files(kernelgpa, suffix, expected):
     points = body(clouds=5)

@@ -96,7 +96,9 @@ def demo(
             title = f"{name}: disagreement {compared[name].disagreement:.1f} mm"
             panels[title] = methods[name].transform_clouds(scene.points)
         surface = methods["kernel"].transform_clouds(scene.surfaces).mean(axis=0), scene.faces
-        metadata = Metadata(title=f"demo: a deforming liver, seed {seed}", unit="mm", surface=surface)
+        metadata = Metadata(
+            title=f"demo: a deforming liver, seed {seed}", unit="mm", surface=surface, from_command_line=True
+        )
         save(methods["kernel"], output, metadata, _png(plotting.side_by_side(panels, unit="mm")))
     console = Console()
     console.print(_table(compared))

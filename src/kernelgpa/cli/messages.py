@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ import typer
 from ..errors import FormatError, KernelGPAWarning
 from ..io.files import kind_of
 from ..io.matching import MatchedClouds
-from ..report.vocabulary import Vocabulary, vocabulary
+from ..report.vocabulary import Vocabulary, vocabulary, with_option_names
 
 MATCHING_RULES = {
     "label": "their labels",
@@ -33,24 +32,6 @@ MATCHING_RULES = {
     "number": "the number at the end of their labels",
     "order": "their order in the files",
 }
-# settings that are options of the same name on the command line
-OPTIONS = (
-    *("bandwidth", "smoothing", "kernel", "control_points", "inducing", "scaling", "modes", "robust"),
-    *("n_jobs", "folds", "missing", "negative_is_missing", "curves", "frames", "markers"),
-    *("match", "label_pattern", "merge", "recursive", "metadata", "links", "procrustes", "mirrored"),
-)
-# what messages of the library name, in terms of commands; longer names come first
-IN_COMMANDS = {
-    "RigidGPA(scaling=True)": "--method rigid --scaling",
-    "RigidGPA": "--method rigid",
-    "AffineGPA": "--method affine",
-    "TPSGPA": "--method tps",
-    "kernelgpa.ShapeModel": "kernelgpa shape",
-    "predict instead of inverse_transform": "kernelgpa impute instead of kernelgpa warp --inverse",
-}
-# a call such as KernelGPA(modes=5) is Python and stays as it is
-OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=(?:['\"]?([\w.-]*\w)['\"]?)?")
-LEADING_OPTION = re.compile(rf"^({'|'.join(OPTIONS)}) is ")
 
 
 @dataclass(frozen=True)
@@ -104,20 +85,6 @@ def _print(text: str) -> None:
 def printable(text: str) -> str:
     """Text with control characters escaped: names come from files and must not control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-
-
-def with_option_names(text: str) -> str:
-    """A message of the library in terms of the command line: ``robust='tukey'`` becomes ``--robust tukey``."""
-    for method in ("suspicious_observations()", "suspicious_landmarks()", "diagnose()"):
-        text = text.replace(method, "the report")
-    for name, option in IN_COMMANDS.items():
-        text = text.replace(name, option)
-    text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2] or ''}".rstrip() if found[1] else found[0], text)
-    return LEADING_OPTION.sub(lambda found: f"{_flag(found[1])} is ", text)
-
-
-def _flag(setting: str) -> str:
-    return f"--{setting.replace('_', '-')}"
 
 
 def print_matching(matched: MatchedClouds) -> None:

@@ -18,10 +18,10 @@ from ..estimators.base import GPA
 from ..io.csv_table import csv_line
 from ..io.text import format_number
 from ..observations import Observations
-from ..trust.diagnosis import Finding
 from ..trust.procrustes import procrustes_coordinates
 from ..trust.selection import Trial, Tuning
 from ..typing import Array
+from .summary import ReportedFinding
 from .tables import Column
 
 LARGEST_WHOLE = 1e15  # numbers below are written without a decimal point if they are whole
@@ -72,9 +72,10 @@ def _column_values(column: Column) -> Sequence[object]:
     return list(values) if isinstance(values, list | tuple) else [float(value) for value in values]
 
 
-def findings_table(findings: Sequence[Finding]) -> str:
-    header = ("finding", "severity", "found", "action")
-    return csv_text(header, ((one.kind, round(one.severity, 4), one.found, one.action) for one in findings))
+def findings_table(findings: Sequence[ReportedFinding]) -> str:
+    header = ("code", "finding", "severity", "found", "action")
+    rows = ((one.code, one.kind, round(one.severity, 4), one.found, one.action) for one in findings)
+    return csv_text(header, rows)
 
 
 def suspicious_table(gpa: GPA) -> str:

@@ -18,11 +18,10 @@ from ..errors import InvalidSetting
 from ..estimators.base import GPA
 from ..observations.arrays import finite_rows
 from ..trust.agreement import Agreement, Distribution, distribution, json_number
-from ..trust.diagnosis import Finding
 from ..typing import Array, BoolArray, IndexArray
 from .metadata import Metadata
 from .packing import PackedArray, base64_of, packed
-from .summary import Assessment
+from .summary import Assessment, ReportedFinding
 from .tables import Column
 from .tuning import Pairs, TuningData, shown_settings, tuning_data, without_folders
 from .vocabulary import Vocabulary, vocabulary
@@ -140,10 +139,10 @@ class PageData:
     observation_count: int
     mirrored: list[str]  # mirror images that take no part in the map
     rejected: int | None  # observations; None if the fit was not robust
-    certificate: str  # in words
+    certificate: str  # of the rotations, in words
     choice: str  # of automatic settings, in words; empty if all were given
     summary: ErrorSummary
-    findings: list[Finding]
+    findings: list[ReportedFinding]
     map: PackedArray  # (m, d)
     axis_ranges: list[tuple[float, float]]
     faces: FaceData | None
@@ -165,7 +164,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
     observations = gpa.observations_
     drawn = _drawn_landmarks(len(observations.clouds), len(gpa.map_), observations.dimension, limits)
     words = vocabulary(metadata.kind)
-    names = words.changed_by_translation(assessment.names)
+    findings = assessment.reported_findings(metadata)
     return PageData(
         title=str(metadata.title),
         words=words,
@@ -174,18 +173,18 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         surface=None if metadata.surface is None else _surface(*metadata.surface),
         outlier_threshold=assessment.procrustes.threshold,
         unit="" if metadata.unit is None else str(metadata.unit),
-        notes=[words.translate(str(note), names) for note in metadata.notes],
+        notes=_notes(assessment, metadata, words, findings),
         dimension=observations.dimension,
         clouds=[str(name) for name in observations.names],
         landmarks=[str(name) for name in observations.landmarks],
         method=_method(gpa),
         observation_count=int(agreement.visible.sum()),
-        mirrored=[str(gpa.observations_.names[t]) for t in gpa.registration_.problem.left_out],
+        mirrored=[str(observations.names[t]) for t in gpa.registration_.problem.left_out],
         rejected=None if gpa.robust_ is None else int(np.sum(agreement.visible & ~agreement.inliers)),
         certificate=words.translate(_certificate(gpa)),
-        choice="" if gpa.automatic_ is None else words.translate(str(gpa.automatic_)),
+        choice=words.translate(str(gpa.automatic_ or "")),
         summary=_error_summary(agreement),
-        findings=assessment.worded_findings(metadata.kind),
+        findings=findings,
         map=packed(gpa.map_),
         axis_ranges=_axis_ranges(gpa.map_, agreement.warped[agreement.counted]),
         faces=None if metadata.faces is None else _faces(metadata.faces, gpa.map_),
@@ -202,6 +201,14 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
     )
 
 
+def _notes(assessment: Assessment, metadata: Metadata, words: Vocabulary, findings: list[ReportedFinding]) -> list[str]:
+    """The notes that no finding repeats: the diagnosis lists the warnings of the fit, too."""
+    names = words.changed_by_translation(assessment.names)
+    listed = {f"{one.found}; {one.action}" for one in findings}
+    notes = (words.translate(str(note), names) for note in metadata.notes)
+    return [note for note in notes if note not in listed]
+
+
 def _cloud_table(assessment: Assessment, metadata: Metadata) -> list[PageColumn]:
     columns = assessment.cloud_columns(metadata.attributes)
     return [PageColumn.of(column) for column in columns if _is_shown(column, metadata)]
@@ -210,7 +217,8 @@ def _cloud_table(assessment: Assessment, metadata: Metadata) -> list[PageColumn]
 def _is_shown(column: Column, metadata: Metadata) -> bool:
     """Sizes and shape distances mean little where a moving sensor sees a part of the scene."""
     of_shape = column.name in ("centroid_size", "procrustes_distance", "outlier")
-    return not of_shape or bool(metadata.attributes) or vocabulary(metadata.kind).shapes
+    compared = bool(metadata.attributes) or metadata.faces is not None or vocabulary(metadata.kind).shapes
+    return not of_shape or compared
 
 
 def _unseen(visible: BoolArray) -> list[tuple[int, int]] | None:
@@ -239,7 +247,8 @@ def _surface(vertices: Array, faces: IndexArray) -> SurfaceData:
 def _method(gpa: GPA) -> MethodData:
     name = type(gpa).__name__
     description = DESCRIPTIONS.get(name, "warps") + (" and sizes" if gpa._sizes_differ else "")
-    return MethodData(name, description, shown_settings(gpa.registration_.settings))
+    settings = {key: value for key, value in gpa.registration_.settings.items() if key != "n_jobs"}
+    return MethodData(name, description, shown_settings(settings))
 
 
 def _certificate(gpa: GPA) -> str:

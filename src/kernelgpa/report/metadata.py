@@ -26,6 +26,8 @@ class Metadata:
         Time of each cloud in seconds, for ``poses.tum``.
     kind : str
         What a cloud is to the reader, "specimen", "frame" or "cloud"; the words of messages and the page follow it.
+    from_command_line : bool
+        Whether the reader knows options such as ``--robust`` rather than arguments of Python.
     attributes : mapping
         Columns with one text per cloud, such as species or sex, for tables and colours.
     procrustes : str
@@ -50,6 +52,7 @@ class Metadata:
     matched_by: str | None = None
     times: Sequence[float] | None = None
     kind: str = "cloud"
+    from_command_line: bool = False
     attributes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     procrustes: str = "registered"
     links: IndexArray | None = None

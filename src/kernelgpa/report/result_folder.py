@@ -187,7 +187,7 @@ def _tables(assessment: Assessment, metadata: Metadata) -> dict[str, str]:
         ALIGNED: aligned_table(gpa, metadata.procrustes),
         CLOUDS: column_table("cloud", observations.names, columns),
         LANDMARKS: column_table("landmark", observations.landmarks, assessment.landmark_columns),
-        FINDINGS: findings_table(assessment.worded_findings(metadata.kind)),
+        FINDINGS: findings_table(assessment.reported_findings(metadata)),
         SUSPICIOUS: suspicious_table(gpa),
     }
     return tables if metadata.tuning is None else {**tables, TUNING: tuning_table(metadata.tuning)}

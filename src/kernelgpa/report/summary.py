@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -20,10 +21,26 @@ from ..trust.procrustes import ProcrustesStatistics, procrustes_statistics
 from ..typing import Array, Name
 from .metadata import Metadata
 from .tables import Column, cloud_columns, known_medians, landmark_columns
-from .vocabulary import vocabulary
+from .vocabulary import vocabulary, with_option_names
 
 NO_LOSS = "none"  # the word for no robust loss in settings files and on the command line
 Scalar = bool | int | float | str | None  # what both JSON and TOML can hold, except that TOML has no null
+
+
+@dataclass(frozen=True)
+class ReportedFinding:
+    """A finding for people, with a code for programs."""
+
+    code: str  # the same whatever the words are, such as "landmarks-seen-once-or-never"
+    kind: str
+    severity: float
+    found: str
+    action: str
+
+
+def finding_code(kind: str) -> str:
+    """The kind of a finding, in the words of the library, as an identifier."""
+    return re.sub(r"[^a-z0-9]+", "-", kind.lower()).strip("-")
 
 
 @dataclass(frozen=True)
@@ -51,11 +68,21 @@ class Assessment:
         """The names of the clouds and of the landmarks, which are never translated."""
         return [str(name) for name in (*self.gpa.observations_.names, *self.gpa.observations_.landmarks)]
 
-    def worded_findings(self, kind: str) -> list[Finding]:
-        """The findings in the words for specimens, frames or clouds."""
-        words = vocabulary(kind)
+    def reported_findings(self, metadata: Metadata) -> list[ReportedFinding]:
+        """The findings in the words for what was registered and for the interface."""
+        words = vocabulary(metadata.kind)
         names = words.changed_by_translation(self.names)
-        return [words.translated(finding, names) for finding in self.findings]
+
+        def worded(text: str) -> str:
+            translated = words.translate(text, names)
+            return with_option_names(translated) if metadata.from_command_line else translated
+
+        return [
+            ReportedFinding(
+                finding_code(one.kind), worded(one.kind), one.severity, worded(one.found), worded(one.action)
+            )
+            for one in self.findings
+        ]
 
     @cached_property
     def landmark_columns(self) -> list[Column]:
@@ -108,7 +135,7 @@ class Summary:
     certified: bool | None  # whether the rotations are proven to be the global optimum; None: not applicable
     optimality_gap: float | None  # bound on what other rotations may explain in addition, as a share; None: unknown
     left_out: list[str]  # clouds that take no part in the map, because they are mirror images
-    findings: list[Finding]
+    findings: list[ReportedFinding]
     kind: str = "cloud"  # what a cloud is: "specimen", "frame" or "cloud"
 
     def to_json(self) -> str:
@@ -143,7 +170,7 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         certified=gpa.certified_,
         optimality_gap=None if gpa.certificate_ is None else _finite(gpa.certificate_.gap),
         left_out=[str(observations.names[t]) for t in gpa.registration_.problem.left_out],
-        findings=assessment.worded_findings(metadata.kind),
+        findings=assessment.reported_findings(metadata),
         kind=metadata.kind,
     )
 

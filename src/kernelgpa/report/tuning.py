@@ -118,6 +118,8 @@ def shown_value(value: Any) -> str:
     """A setting as text; numbers with six significant digits."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | tuple):

@@ -1,17 +1,16 @@
-"""The words for clouds and landmarks, by what the files hold: one table for messages, summary and report.
+"""The words of messages, summary and report, by what the files hold and by the interface: two tables.
 
-The library speaks of clouds, landmarks and the map.  Users of landmark files speak of specimens and their mean shape,
-those of motion capture of frames and markers.
+Messages of the library name clouds, landmarks and the map, and arguments of Python.  Users of landmark files know
+specimens and their mean shape, those of motion capture frames and markers (``VOCABULARIES``); users of commands know
+options (``with_option_names``).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-
-from ..trust.diagnosis import Finding
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,6 @@ class Vocabulary:
             return text
         pattern = _pattern(tuple(self.changed_by_translation(names)))
         return pattern.sub(lambda found: self._word(found["word"]) if found["word"] else found[0], text)
-
-    def translated(self, finding: Finding, names: Iterable[str] = ()) -> Finding:
-        """A finding in these words."""
-        kept = self.changed_by_translation(names)
-        kind, found, action = (self.translate(text, kept) for text in (finding.kind, finding.found, finding.action))
-        return replace(finding, kind=kind, found=found, action=action)
 
     def changed_by_translation(self, names: Iterable[str]) -> list[str]:
         """The names that contain a word of the table, which a message must not lose."""
@@ -84,3 +77,40 @@ VOCABULARIES = {
 def vocabulary(kind: str) -> Vocabulary:
     """The words for what files hold: "specimen", "frame" or "cloud"."""
     return VOCABULARIES.get(kind, VOCABULARIES["cloud"])
+
+
+# -- options instead of arguments --
+
+# settings that are options of the same name on the command line
+OPTIONS = (
+    *("bandwidth", "smoothing", "kernel", "control_points", "inducing", "scaling", "modes", "robust"),
+    *("n_jobs", "folds", "missing", "negative_is_missing", "curves", "frames", "markers"),
+    *("match", "label_pattern", "merge", "recursive", "metadata", "links", "procrustes", "mirrored"),
+)
+# what messages of the library name, in terms of commands; longer names come first
+IN_COMMANDS = {
+    "RigidGPA(scaling=True)": "--method rigid --scaling",
+    "RigidGPA": "--method rigid",
+    "AffineGPA": "--method affine",
+    "TPSGPA": "--method tps",
+    "kernelgpa.ShapeModel": "kernelgpa shape",
+    "predict instead of inverse_transform": "kernelgpa impute instead of kernelgpa warp --inverse",
+    "inverse_transform": "kernelgpa warp --inverse",
+}
+# a call such as KernelGPA(modes=5) is Python and stays as it is
+OPTION = re.compile(rf"\w\([^()]*\)|(?<![\w./-])({'|'.join(OPTIONS)})=(?:['\"]?([\w.-]*\w)['\"]?)?")
+LEADING_OPTION = re.compile(rf"^({'|'.join(OPTIONS)}) is ")
+
+
+def with_option_names(text: str) -> str:
+    """A message of the library in terms of the command line: ``robust='tukey'`` becomes ``--robust tukey``."""
+    for method in ("suspicious_observations()", "suspicious_landmarks()", "diagnose()"):
+        text = text.replace(method, "the report")
+    for name, option in IN_COMMANDS.items():
+        text = text.replace(name, option)
+    text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2] or ''}".rstrip() if found[1] else found[0], text)
+    return LEADING_OPTION.sub(lambda found: f"{_flag(found[1])} is ", text)
+
+
+def _flag(setting: str) -> str:
+    return f"--{setting.replace('_', '-')}"

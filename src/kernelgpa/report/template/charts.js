@@ -4,13 +4,14 @@
 
 const AXIS_COLOURS = ["#d55e00", "#009e73", "#3b7ddd"]; // x, y, z
 const MOST_TRAJECTORY_LANDMARKS = 1500;
+const SENSOR_AXIS = 0.06; // length of a drawn axis, as a share of the largest extent
 const sensorPositions = unpacked(data.poses.positions); // (n, d)
 const sensorAxes = unpacked(data.poses.axes); // (n, d, d), the columns are the axes of a cloud
 
-/** The largest extent along an axis of everything that the trajectory shows. */
-function trajectoryExtent() {
+/** The range along each axis of everything that the trajectory shows, with a margin for the axes of the sensors. */
+function trajectoryRanges() {
   const d = data.dimension;
-  const extents = AXES.map((_, i) => {
+  const ranges = AXES.map((_, i) => {
     let [low, high] = [Infinity, -Infinity];
     const include = (value) => {
       low = Math.min(low, value);
@@ -18,9 +19,10 @@ function trajectoryExtent() {
     };
     range(n).forEach((t) => include(sensorPositions[t * d + i]));
     mappedLandmarks.forEach((j) => include(mapPoints[j * d + i]));
-    return high - low;
+    return [low, high];
   });
-  return Math.max(...extents);
+  const margin = SENSOR_AXIS * Math.max(...ranges.map(([low, high]) => high - low));
+  return ranges.map(([low, high]) => [low - margin, high + margin]);
 }
 
 /** Short lines from all sensors along one of their axes. */
@@ -39,7 +41,8 @@ function sensorAxisTrace(index, length) {
 }
 
 function trajectoryFigure(theme, camera) {
-  const length = 0.06 * trajectoryExtent();
+  const ranges = trajectoryRanges();
+  const length = SENSOR_AXIS * Math.max(...ranges.map(([low, high]) => high - low));
   const step = Math.max(1, Math.ceil(mappedLandmarks.length / MOST_TRAJECTORY_LANDMARKS));
   const shown = mappedLandmarks.filter((_, i) => i % step === 0);
   const traces = [
@@ -54,7 +57,7 @@ function trajectoryFigure(theme, camera) {
         colorbar: colourBar(theme, `number of the ${words.cloud}`,
           { tickformat: "d", tick0: 1, dtick: Math.max(1, Math.ceil(n / 8)) }) } },
   ];
-  const layout = { ...spatialMargins(theme), ...spatialAxes(theme, null, camera, 1.2) };
+  const layout = { ...spatialMargins(theme), ...spatialAxes(theme, ranges, camera, 1.2) };
   return { traces, layout: plotLayout(theme, layout) };
 }
 

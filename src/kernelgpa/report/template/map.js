@@ -1,6 +1,8 @@
 // The map of all landmarks, with one cloud at a time drawn on it.
 
+const MOST_NAMES = 300; // landmarks that can be distinguished in the plot
 const SHRUNK = 0.97; // of the surface
+const MAPPED_BY = data.eigenvalues ? "mapped by its warp" : "moved by its pose";
 const view = { cloud: 0, factor: 1, colour: "sensor_error", highlighted: null };
 const drawnOnMap = data.drawn ? drawnLandmarks.filter(hasPosition) : mappedLandmarks;
 const cloudCounts = columnValues("landmarks", "clouds");
@@ -60,7 +62,7 @@ function mapFigure(theme, camera) {
   const traces = [
     ...surfaceTraces(theme),
     ...linkTraces(theme),
-    { type: POINT_TRACE, mode: byId("showNames").checked ? "markers+text" : "markers",
+    { type: POINT_TRACE, mode: byId("showNames").checked ? "markers+text" : "markers", visible: !isPainted(),
       ...coordinates(mapPoints, drawnOnMap), marker: mapMarker(theme), hoverinfo: "text",
       hovertext: drawnOnMap.map(landmarkHoverText), text: drawnOnMap.map((j) => plotlyText(data.landmarks[j], 16)),
       textposition: "top center", textfont: { color: theme.ink, size: 11 } },
@@ -94,6 +96,18 @@ function shrunkSurface() {
   return vertices.map((value, at) => centroid[at % d] + SHRUNK * (value - centroid[at % d]));
 }
 
+/** Whether the surface has the colours of the landmarks, which are its vertices: so many dots would hide it. */
+function isPainted() {
+  const dense = is3D && !data.surface && data.faces && data.faces.count && m > MOST_NAMES;
+  return Boolean(dense && byId("showSurface").checked && !landmarkErrors[view.colour].some(Number.isNaN));
+}
+
+function paint(theme) {
+  const { colorscale, cmin, cmax, colorbar } = mapMarker(theme);
+  return { intensity: landmarkErrors[view.colour], colorscale, cmin, cmax, colorbar, hoverinfo: "text",
+    hovertext: range(m).map(landmarkHoverText) };
+}
+
 function surfaceTraces(theme) {
   const faces = data.surface ? data.surface.faces : data.faces;
   if (!faces || !faces.count) return [];
@@ -103,9 +117,9 @@ function surfaceTraces(theme) {
   if (is3D) {
     const corner = (c) => Int32Array.from({ length: faces.count }, (_, f) => corners[3 * f + c]);
     return [{ type: "mesh3d", ...coordinates(vertices, range(vertices.length / data.dimension)),
-      i: corner(0), j: corner(1), k: corner(2),
-      color: theme.mesh, opacity: data.surface ? 1 : 0.28, visible, hoverinfo: "skip", flatshading: false,
-      lighting: { ambient: 0.65, diffuse: 0.5, specular: 0.1 } }];
+      i: corner(0), j: corner(1), k: corner(2), visible, flatshading: false,
+      lighting: { ambient: 0.65, diffuse: 0.5, specular: 0.1 }, ...(isPainted() ? paint(theme)
+        : { color: theme.mesh, opacity: data.surface ? 1 : 0.28, hoverinfo: "skip" }) }];
   }
   const rows = [...corners].flatMap((corner, i) => (i % 3 === 2 ? [corner, corners[i - 2], -1] : [corner]));
   return [{ type: "scatter", mode: "lines", ...coordinates(vertices, rows), line: { color: theme.mesh, width: 1 },
@@ -124,8 +138,6 @@ const hasLinks = Boolean(data.links && data.links.pairs.length);
 const firstTrace = Number(hasSurface) + Number(hasLinks);
 const TRACE = { surface: 0, links: Number(hasSurface), map: firstTrace, lines: firstTrace + 1, points: firstTrace + 2,
   highlight: firstTrace + 3 };
-const MOST_NAMES = 300; // that can be told apart in the plot
-
 /** Updates only the two traces of the cloud; the others do not change. */
 function updateCloud() {
   const residuals = cloudResiduals();
@@ -177,8 +189,10 @@ function addMapControls() {
   });
   byId("showSurfaceLabel").hidden = !hasSurface;
   if (!is3D) byId("showSurfaceLabel").lastChild.textContent = " show the triangles";
-  byId("showSurface").addEventListener("change", (event) => {
-    Plotly.restyle(mapPlot.screen, { visible: event.target.checked }, [TRACE.surface]);
+  byId("showCloud").checked = !isPainted();
+  byId("showSurface").addEventListener("change", () => {
+    writeMapCaption();
+    drawPlot(mapPlot);
   });
   addLineControls();
   describeCloud(cloudResiduals().seen);
@@ -207,10 +221,11 @@ function writeMapCaption() {
   const hasGrey = drawnOnMap.some((j) => Number.isNaN(values[j]));
   const unmapped = m - mappedLandmarks.length;
   byId("mapCaption").textContent = inWords([
-    `Round dots are the landmarks of the map, coloured by ${ERROR_NAMES[view.colour]}`,
+    isPainted() ? `The surface of the map is coloured by the ${ERROR_NAMES[view.colour]} of its vertices, the landmarks`
+      : `Round dots are the landmarks of the map, coloured by ${ERROR_NAMES[view.colour]}`,
     above ? ` (colours end at ${formatLength(limit)}; ${countOf(above, "landmark has", "landmarks have")} more)` : "",
     hasGrey ? "; grey dots were seen by fewer than two clouds and cannot be compared" : "",
-    ". Small orange diamonds are the points of the cloud chosen below, mapped by its warp; a line connects each point ",
+    `. Small orange diamonds are the points of the cloud chosen below, ${MAPPED_BY}; a line connects each point `,
     "with its landmark. ",
     "Enlarged residuals are drawn 5 or 20 times as long as they are. ",
     data.surface ? "The surface is the mean of all surfaces, mapped by the warps of their clouds, and drawn " +

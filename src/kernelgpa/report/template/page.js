@@ -1,6 +1,7 @@
 // Fills the page: summary, plots, tables, settings.
 
-const SUMMARY_SETTINGS = ["kernel", "bandwidth", "control_points", "smoothing", "modes", "robust", "scaling"];
+const SUMMARY_SETTINGS = ["kernel", "bandwidth", "control_points", "smoothing", "robust"];
+const SETTING_TITLES = { input: "Input", output: "Output" };
 const SERIOUS = 0.7; // severities from here on
 const MODERATE = 0.4;
 
@@ -8,13 +9,13 @@ function addSummary() {
   const { name, description } = data.method;
   const seenShare = data.observation_count / (n * m);
   const settings = data.method.settings
-    .filter(([key, value]) => SUMMARY_SETTINGS.includes(key) && value !== "none" && value !== "False")
+    .filter(([key, value]) => SUMMARY_SETTINGS.includes(key) && value !== "none")
     .map(([key, value]) => `${key} ${value}`);
   byId("lead").textContent =
     inWords(`${countOf(n, "cloud")}, ${countOf(m, "landmark")}, ${data.dimension}D, ${description} (${name})`);
   appendParagraphs(byId("summaryText"), [
     inWords(`${countOf(n, "cloud")} of ${countOf(m, "landmark")} in ${data.dimension}D were registered into one ` +
-      `frame by ${description} (${[name, ...settings].join(", ")}). ` +
+      `coordinate system by ${description} (${[name, ...settings].join(", ")}). ` +
       `${formatPercent(seenShare)} of all pairs of a cloud and a landmark were seen.`),
     data.mirrored.length && [inWords(`${countOf(data.mirrored.length, "cloud fits only as a mirror image and does",
       "clouds fit only as mirror images and do")} not contribute to the map: `),
@@ -22,7 +23,7 @@ function addSummary() {
     data.rejected !== null && `Robust fitting rejected ${countOf(data.rejected, "observation")}, ` +
       `${formatPercent(data.rejected / data.observation_count)} of those seen: each kept at most 10 % of its weight. ` +
       "The errors below leave them out.",
-    data.choice,
+    capitalised(data.choice),
     data.certificate,
   ]);
   byId("tiles").append(
@@ -30,7 +31,7 @@ function addSummary() {
       "Distance in the map between a landmark\u2019s position in one cloud and its mean over all " +
       "clouds. Measured on the landmarks that the map was fitted to."),
     errorTile(capitalised(words.sensor_error), data.summary.sensor_error,
-      "Distance in a cloud\u2019s own frame between a landmark and its prediction, as if this " +
+      "Distance in a cloud\u2019s own coordinates between a landmark and its prediction, as if this " +
       "cloud had not seen it."),
     createElement("div", { class: "tile" }, createElement("h3", {}, "Visibility"),
       createElement("p", { class: "big" }, formatPercent(seenShare), createElement("small", {}, " of all pairs")),
@@ -73,12 +74,17 @@ function addFindings() {
 }
 
 function addSettings() {
-  const readable = (name) => name.replace(/_/g, " ").replace(/^(input|method|output)\./, "");
+  const readable = (name) => name.replace(/^(input|output)\./, "").replace(/_/g, " ");
   const list = (title, pairs) => createElement("div", {}, createElement("h3", {}, title), createElement("dl", {},
     ...pairs.flatMap(([name, value]) =>
       [createElement("dt", {}, nameElement(readable(name))), createElement("dd", {}, nameElement(value))])));
-  byId("settingLists").append(list(data.method.name, data.method.settings));
-  if (data.settings.length) byId("settingLists").append(list("This run", data.settings));
+  byId("settingLists").append(list(`Method: ${data.method.name}`, data.method.settings));
+  for (const [section, title] of Object.entries(SETTING_TITLES)) {
+    const pairs = data.settings.filter(([name]) => name.startsWith(`${section}.`));
+    if (pairs.length) byId("settingLists").append(list(title, pairs));
+  }
+  const others = data.settings.filter(([name]) => !/^(input|method|output)\./.test(name));
+  if (others.length) byId("settingLists").append(list("Other settings", others));
   byId("settingLists").append(list("Versions", [...data.versions, ["plotly.js", Plotly.version]]));
 }
 
@@ -122,8 +128,8 @@ async function fillPage() {
   addMapControls();
   byId("specimens").hidden = !hasColumn("clouds", "procrustes_distance");
   if (!byId("specimens").hidden) addSpecimens();
-  byId("trajectory").hidden = !words.trajectory;
-  if (words.trajectory) addTrajectory();
+  byId("trajectory").hidden = !words.trajectory || Boolean(data.faces); // meshes in correspondence are shapes
+  if (!byId("trajectory").hidden) addTrajectory();
   addVisibility();
   byId("spectrum").hidden = !data.eigenvalues;
   if (data.eigenvalues) addSpectrum();

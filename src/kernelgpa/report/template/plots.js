@@ -50,19 +50,26 @@ function colourBar(theme, title, more) {
     : { ...common, len: 0.75, x: 1.0, xpad: 6 };
 }
 
+/** Sides of the box of a plot, of which the diagonal is 2 whatever its proportions: also a flat one fits the view. */
+function boxSides(ranges) {
+  const extents = ranges.map(([low, high]) => high - low);
+  const diagonal = Math.hypot(...extents) || 1;
+  return Object.fromEntries(AXES.map((axis, i) => [axis, Math.max(0.02, 2 * extents[i] / diagonal)]));
+}
+
 /** Spatial axes with equal scales, in two or three dimensions; `distance` is that of the camera. */
 function spatialAxes(theme, ranges, camera, distance) {
   if (!is3D) {
     return {
-      xaxis: axis2D(theme, "x", { range: ranges && ranges[0] }),
-      yaxis: axis2D(theme, "y", { range: ranges && ranges[1], scaleanchor: "x", constrain: "domain" }),
+      xaxis: axis2D(theme, "x", { range: ranges[0] }),
+      yaxis: axis2D(theme, "y", { range: ranges[1], scaleanchor: "x", constrain: "domain" }),
     };
   }
   const away = theme.narrow ? 1.7 * distance : distance;
-  const scene = { aspectmode: "data", dragmode: "orbit", camera: camera ||
+  const scene = { aspectmode: "manual", aspectratio: boxSides(ranges), dragmode: "orbit", camera: camera ||
     { eye: { x: 1.05 * away, y: -1.5 * away, z: 0.95 * away }, center: { x: 0, y: 0, z: -0.1 } } };
   AXES.forEach((axis, i) => {
-    scene[`${axis}axis`] = { title: { text: axis }, range: ranges && ranges[i], gridcolor: theme.grid,
+    scene[`${axis}axis`] = { title: { text: axis }, range: ranges[i], gridcolor: theme.grid,
       color: theme.soft, zerolinecolor: theme.grid, showbackground: false, showspikes: false, nticks: 6,
       tickfont: { size: 11 } };
   });

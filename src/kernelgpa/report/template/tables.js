@@ -1,6 +1,7 @@
 // Tables that can be sorted by their headers and filtered by name.
 
 const MOST_TABLE_ROWS = 5000; // that a browser lists without delay
+const MOST_NAME = 36; // characters of a name, which stays on one line
 const CELL_TEXT = {
   count: formatCount, length: formatNumber, number: formatNumber, percentage: formatPercent,
   membership: (value) => (value ? "yes" : "no: mirrored"), text: (value) => value,
@@ -29,8 +30,9 @@ function headerCell(column, onClick) {
 }
 
 function tableRow(i, names, columns, onSelect) {
-  const name = onSelect ? createElement("button", { type: "button", title: "show on the map" }, nameElement(names[i]))
-    : nameElement(names[i]);
+  const shown = nameElement(truncated(names[i], MOST_NAME));
+  const name = onSelect ? createElement("button", { type: "button", title: "show on the map" }, shown) : shown;
+  if (shown.textContent !== names[i]) name.setAttribute("title", names[i]);
   if (onSelect) name.addEventListener("click", () => onSelect(i));
   const cells = columns.map((one) =>
     createElement("td", one.kind === "text" ? { class: "text" } : {}, CELL_TEXT[one.kind](one.values[i])));
