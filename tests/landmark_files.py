@@ -170,7 +170,12 @@ EXAMPLES = {
           "1 2L 2 0 DIM=2\na b\n1 2\n3 4\n"],
     morphologika: [MORPHOLOGIKA],
     fcsv: [fcsv_text("0", ROW.format("1", '"a, b"', ",2,0") + ROW.format("2", "c", ",0,0")), "nose,1,2,3,1,1\n"],
-    wide_csv: ["cloud,p_x,p_y,p_weight\na,1,2,1\nb,,,\n"],
+    wide_csv: [
+        "cloud,p_x,p_y,p_weight\na,1,2,1\nb,,,\n",
+        '"","X1","Y1","Z1","X2","Y2","Z2"\n"ann",1.5,-2,3,NA,NA,NA\n"bob",0.1,2e-3,7,1,2,3\n',  # write.csv of R
+        '"1.X","1.Y","2.X","2.Y"\r\n"ann",1.5,-2,NaN,NaN\r\n"bob",0.1,2,,\r\n',  # write.table of two.d.array
+        "ID,nose.X,nose.Y,ear.X,ear.Y\nann,1,2,NA,NA\nbob,3,4,5,6\n",
+    ],
     csv_file: [
         "cloud,landmark,x,y,weight\na,p,1,2,1\na,q,,,\nb,p,1,2,0.5\n",
         "cloud,landmark,x,y,weight\na,p,1,2,1\na,q,,,\n",

@@ -1,17 +1,16 @@
 """A damaged file of any format holds valid clouds or ends in a FormatError.
 
-To try 20,000 files per reader instead of 200:
+Each reader is given 200 damaged files, and 20,000 by the slow tests:
 
-    KERNELGPA_FUZZ=20000 pytest -k "damaged or refused" tests/test_damaged_files.py tests/test_binary_formats.py \\
-        tests/test_motion_capture.py
+    pytest -m slow -k twenty_thousand
 """
 
 from __future__ import annotations
 
-import os
 import random
 
 import numpy as np
+import pytest
 
 from kernelgpa.errors import FormatError
 from kernelgpa.io import fcsv, morphologika, mrk_json, tps
@@ -19,7 +18,7 @@ from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions,
 from landmark_files import EXAMPLES, ONE_CLOUD, ONE_POINT, THREE_D, assert_valid, every_reader, name_of
 from shared_data import SHARED
 
-FUZZ = int(os.environ.get("KERNELGPA_FUZZ", "200"))  # inputs per reader
+FUZZ = 200  # inputs per reader
 OPTIONS = ReadOptions(name="skull")
 
 
@@ -93,19 +92,29 @@ def real(module):
     ]
 
 
-@every_reader
-def test_damaged_files_are_valid_or_refused(module):
-    rng = random.Random(f"{name_of(module)} {FUZZ}")
-    texts, refused, positions = seeds(module), 0, []
+def fuzz(module, count):
+    """Read damaged texts; each is refused at one of its lines, or holds valid clouds."""
+    rng = random.Random(f"{name_of(module)} {count}")
+    texts, positions = seeds(module), []
     for text in texts:
         assert_valid(module.parse(text, "file", OPTIONS))
-    for _ in range(FUZZ):
+    for _ in range(count):
         text = mutated(rng.choice(texts), rng)
         options = ReadOptions("skull", rng.choice([None, 9999.0, 0.0]), rng.random() < 0.5, rng.random() < 0.5)
         try:
             assert_valid(module.parse(text, "file", options))
         except FormatError as caught:
-            refused += 1
             positions.append((caught.line, text.count("\n") + text.count("\r") + 1))
     assert all(line is not None and 0 <= line <= last for line, last in positions)
-    assert 0 < refused < FUZZ  # both must happen, otherwise the mutations test nothing
+    assert 0 < len(positions) < count  # both must happen, otherwise the mutations test nothing
+
+
+@every_reader
+def test_damaged_files_are_valid_or_refused(module):
+    fuzz(module, FUZZ)
+
+
+@pytest.mark.slow
+@every_reader
+def test_twenty_thousand_damaged_files_are_valid_or_refused(module):
+    fuzz(module, 20_000)

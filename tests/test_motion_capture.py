@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import tracemalloc
 
@@ -23,7 +22,7 @@ from shared_data import SHARED
 from test_binary_formats import mutated as mutated_bytes
 from test_damaged_files import mutated as mutated_text
 
-FUZZ = int(os.environ.get("KERNELGPA_FUZZ", "200"))  # inputs per reader
+FUZZ = 200  # inputs per reader
 MOCAP = SHARED / "data" / "mocap"
 modules = pytest.mark.parametrize("module", [c3d, trc], ids=["c3d", "trc"])
 

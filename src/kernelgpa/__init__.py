@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False  # type checkers take it for true; typing itself is not imported, which would take time
 if TYPE_CHECKING:

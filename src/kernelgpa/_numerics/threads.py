@@ -129,6 +129,9 @@ def free_cores(loadavg: Path = LOADAVG) -> int:
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
     """At most so many threads for the work inside; -1 means one per core, None changes nothing."""
+    if n_jobs is None:  # to count the cores takes as long as the algebra of a small cloud
+        yield
+        return
     token = _limit.set(_allowed(n_jobs))
     try:
         yield
@@ -150,7 +153,7 @@ def worker_count(n_jobs: int | None, tasks: int) -> int | None:
 def _allowed(n_jobs: int | None) -> int:
     """The number of threads that may be used: the requested number, within the limit of ``limit_threads``."""
     limit = _limit.get()
-    if limit == 1:  # to count the cores takes as long as the algebra of a small cloud
+    if limit == 1:
         return 1
     wanted = int(n_jobs) if n_jobs is not None and n_jobs > 0 else _cores(n_jobs)
     return wanted if limit is None else min(wanted, limit)
