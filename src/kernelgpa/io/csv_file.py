@@ -1,4 +1,4 @@
-"""CSV, in two layouts that the header tells apart.  Empty coordinates mean "not seen".
+"""CSV, in two layouts that the header distinguishes.  Empty coordinates mean "not seen".
 
     long   one row per point: ``cloud,landmark,x,y[,z][,weight]``, columns in any order
     wide   one row per cloud: its name, then ``lm1_x,lm1_y[,lm1_z][,lm1_weight],...``, or ``1.X,1.Y,...`` as

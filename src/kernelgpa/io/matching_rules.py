@@ -107,7 +107,7 @@ def _by_pattern(clouds: Sequence[LabelledCloud], pattern: str) -> list[tuple[str
         if twice is not None:
             raise InvalidSetting(
                 f"label_pattern is {pattern!r}, which finds {short_repr(twice)} in several labels of {one.name!r}; "
-                "change the pattern so that it tells its landmarks apart"
+                "change the pattern so that it distinguishes its landmarks"
             )
         replaced.append(own)
     return replaced

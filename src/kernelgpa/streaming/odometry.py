@@ -92,7 +92,7 @@ def refine_poses(
 ) -> tuple[StreamMap, dict[MotionKey, float]]:
     """The poses that agree best with clouds and motions, and the scaled residual of each motion.
 
-    Motions that contradict the clouds are rejected, because a single wrong one would spoil all poses.
+    Motions that contradict the clouds are rejected, because a single wrong one would distort all poses.
     """
     position = {key: t for t, key in enumerate(stream_map.keys)}
     n, rotations, translations = len(position), stream_map.rotations, stream_map.translations

@@ -70,7 +70,7 @@ def diagnose(
 ) -> list[Finding]:
     """Return everything that may be wrong, most severe first; an empty list if every check ran and passed.
 
-    If ``points`` of a ``cloud`` are given, a finding tells whether they lie too far from its landmarks to be warped.
+    If ``points`` of a ``cloud`` are given, a finding says whether they lie too far from its landmarks to be warped.
     """
     evidence = Evidence(gpa)
     impossible: dict[str, CheckNotPossible] = {}
