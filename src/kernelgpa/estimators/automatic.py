@@ -233,8 +233,8 @@ def _fit(
     resolved = estimator._with_settings(settings, loss)
     with warnings.catch_warnings(), collected_warnings() as messages:
         warnings.simplefilter("ignore", KernelGPAWarning)
-        folds = resolved._fit_problem(problem, resolved._prepared(problem, like))
-    return _Fit(resolved.registration_, folds, messages)
+        solved = resolved._fit_problem(problem, resolved._prepared(problem, like))
+    return _Fit(*solved, messages)
 
 
 def _error_against_rigid_map(estimator: DeformableGPA, problem: Problem) -> LeaveOneOutError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,16 @@ class PreparedClouds:
 
     family: Family
     clouds: Sequence[PreparedCloud]  # (n,)
+
+
+Folds = TypeVar("Folds", bound=FoldSolver, covariant=True)
+
+
+class SolvedProblem(NamedTuple, Generic[Folds]):
+    """A registration, and what solves the same problem again without some landmarks."""
+
+    registration: Registration
+    folds: Folds
 
 
 class GPA(FittedAttributes, BaseEstimator, ABC):
@@ -75,13 +85,13 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         with one_blas_thread(), limit_threads(self.n_jobs), collected_warnings() as messages:
             # who takes part; initial estimate
             problem = screen(as_observations(points, weights), self._sizes_differ, self.mirrored)
-            self._fit_problem(problem)
-        self._store(replace(self._fitted, warnings=tuple(messages)))
+            registration = self._fit_problem(problem).registration
+        self._store(replace(registration, warnings=tuple(messages)))
         return self
 
     @abstractmethod
-    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> FoldSolver:
-        """Register the clouds of a screened problem; return a solver for the same problem without some landmarks."""
+    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> SolvedProblem[FoldSolver]:
+        """Register the clouds of a screened problem; nothing is stored."""
 
     def _check_settings(self) -> None:
         """Raise an error unless every setting has a value that the method is defined for."""

@@ -24,7 +24,7 @@ from ..typing import Array, Name
 from ..warps import Family, ReducedCloud, smoothing_per_cloud
 from ..warps.automatic import Search
 from .automatic import automatic_settings, fit_automatically
-from .base import GPA, PreparedClouds
+from .base import GPA, PreparedClouds, SolvedProblem
 from .prediction.backward import BackwardWarps, fit_backward
 from .prediction.left_out import DeformableFolds
 from .problem import Problem
@@ -83,12 +83,11 @@ class DeformableGPA(GPA):
 
     # -- the algorithm --
 
-    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> DeformableFolds:
-        """Register the clouds of a screened problem; return a solver for the same problem without some landmarks."""
+    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> SolvedProblem[DeformableFolds]:
+        """Register the clouds of a screened problem; nothing is stored."""
         if automatic_settings(self):
             registration, folds, choice = fit_automatically(self, problem)
-            self._store(replace(registration, choice=choice))
-            return folds
+            return SolvedProblem(replace(registration, choice=choice), folds)
         if self.modes in D_MODES and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
         prepared = self._prepared(problem) if prepared is None else prepared
@@ -98,11 +97,11 @@ class DeformableGPA(GPA):
             del solve  # frees its matrices before the next solve
             solve = self._solve_weighted(problem, prepared, weighting.current)
         warn_if_not_converged(solve.solution.gauge)
-        self._store(self._registration(problem, prepared.family, solve))
+        registration = self._registration(problem, prepared.family, solve)
         participants = solve.observations.at(problem.participating)
-        return DeformableFolds(
-            participants, [solve.clouds[t] for t in problem.participating], solve.cost, self._map_of_fold
-        )
+        clouds = [solve.clouds[t] for t in problem.participating]
+        map_of_fold = partial(self._map_of_fold, registration)
+        return SolvedProblem(registration, DeformableFolds(participants, clouds, solve.cost, map_of_fold))
 
     def _solve_weighted(self, problem: Problem, prepared: PreparedClouds, weighting: Weighting) -> SolveState:
         """Reduce the clouds with the given weights, sum their costs, take the bottom eigenpairs, fix the gauge."""
@@ -213,10 +212,10 @@ class DeformableGPA(GPA):
             solution.certificate(),
         )
 
-    def _map_of_fold(self, stacked: StackedClouds, cost: CostOperator) -> Array:
-        """The map without some landmarks, with the settings and the gamma of this fit."""
-        gamma = None if self.registration_.faithful is None else self.registration_.faithful.gamma
-        return self._solve(stacked, cost, self.registration_.gauge.rotations, gamma).gauge.map
+    def _map_of_fold(self, registration: Registration, stacked: StackedClouds, cost: CostOperator) -> Array:
+        """The map without some landmarks, with the settings and the gamma of a fit to all of them."""
+        gamma = None if registration.faithful is None else registration.faithful.gamma
+        return self._solve(stacked, cost, registration.gauge.rotations, gamma).gauge.map
 
     def _fit_backward(self, registration: Registration) -> BackwardWarps:
         return fit_backward(registration, self._search(registration.gauge.map, free=True))

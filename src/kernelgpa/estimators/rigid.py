@@ -20,7 +20,7 @@ from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Warp
 from ..warps.affine import affine_warp
 from .automatic import HEAVY_TAIL, LEAST_GAIN, LOSS, TAIL_QUANTILE, AutomaticChoice
-from .base import GPA, PreparedClouds
+from .base import GPA, PreparedClouds, SolvedProblem
 from .prediction.backward import BackwardWarps, rigid_backward
 from .prediction.left_out import Prediction
 from .prediction.motion_residuals import motion_residual_lengths
@@ -113,7 +113,7 @@ class RigidGPA(GPA):
     def _sizes_differ(self) -> bool:  # type: ignore[override]
         return bool(self.scaling)
 
-    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> RigidFolds:
+    def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> SolvedProblem[RigidFolds]:
         choice = None
         if is_automatic(self.robust):
             solve, loss, choice = self._choose_loss(problem)
@@ -138,8 +138,8 @@ class RigidGPA(GPA):
             settings={**self.get_params(deep=False), "robust": loss},
             choice=choice,
         )
-        self._store(registration)
-        return RigidFolds(self, solve.observations.at(problem.participating), gauge.rotations)
+        participants = solve.observations.at(problem.participating)
+        return SolvedProblem(registration, RigidFolds(self, participants, gauge.rotations))
 
     def _choose_loss(self, problem: Problem) -> tuple[MotionSolve, str | None, AutomaticChoice]:
         """A plain solve, or a robust one if the residuals have heavy tails and it makes most of them smaller."""

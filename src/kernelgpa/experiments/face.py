@@ -58,7 +58,7 @@ FULL = Plan(vertices=5118, settings=PAPER_SETTINGS, tuning=scoring.FULL_TUNING)
 QUICK = Plan(vertices=2000, settings=PAPER_SETTINGS, tuning=scoring.QUICK_TUNING)
 
 REASONS = {"mouth open": "the lips part along a crease that is narrower than the kernel"}  # why a claim fails
-UNIT = "with a smoothing of 0.01 mm thin-plate warps follow these faces; with 0.01 m they remain almost affine, as in the paper"
+UNIT = "with a smoothing of 0.01 mm thin-plate warps follow these faces; with 0.01 m they stay almost affine, as there"
 CHIN_CENTRE, CHIN_RADIUS = (0.0, -101.0), 30.0  # mm: x and y; the radius that no cloud sees
 FRONT_DISTANCE = 12.0  # mm, the largest from a landmark to a vertex of the face side
 DOT_SIZE = 6.0  # points squared, in the figure

@@ -46,9 +46,11 @@ def cross_validate_gauges(
         tested = landmark_folds(folds, problem)
         prepared = first._prepare(problem)
         solved = [estimator._fit_problem(problem, prepared) for estimator in fitted.values()]
-        gauges = _Gauges(fitted)
-        of_modes = replace(solved[0], solve_map=gauges.solve).predict(tested, None)
-        weights = solved[0].participants.weights
+        for estimator, one in zip(fitted.values(), solved, strict=True):
+            estimator._store(one.registration)
+        gauges, solver = _Gauges(fitted), solved[0].folds
+        of_modes = replace(solver, solve_map=gauges.solve).predict(tested, None)
+        weights = solver.participants.weights
         return {
             name: of_predictions(
                 estimator, problem, weights, tested, _in_gauge(of_modes, [one[name] for one in gauges.found])

@@ -166,8 +166,9 @@ def cross_validate_problem(
     n_jobs: int | None = None,
 ) -> CrossValidation:
     """Fit an estimator to a problem, then solve without each fold, given as row numbers among its landmarks."""
-    solved = estimator._fit_problem(problem, prepared)
-    return of_predictions(estimator, problem, solved.participants.weights, folds, solved.predict(folds, n_jobs))
+    registration, solver = estimator._fit_problem(problem, prepared)
+    estimator._store(registration)
+    return of_predictions(estimator, problem, solver.participants.weights, folds, solver.predict(folds, n_jobs))
 
 
 def of_predictions(

@@ -194,7 +194,7 @@ def search_settings(
     best = _best(trials, rounding)
     _require_finite(trials[best], trials)
     fitted = tried[best].estimator()
-    fitted._fit_problem(scoring.problem)
+    fitted._store(fitted._fit_problem(scoring.problem).registration)
     return Tuning(fitted, trials, rounding)
 
 
