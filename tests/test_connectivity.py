@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from conftest import random_rotation
 from fixed_settings import fixed_kernel
 from kernelgpa import AffineGPA, Observations, RigidGPA, WeaklyConnected
-from kernelgpa.observations.connectivity import connected_groups, require_connected
+from kernelgpa.observations.connectivity import SureConnections, connected_groups, require_connected
 from kernelgpa.observations.geometry import frame_of
 
 EPS = np.finfo(float).eps
@@ -372,3 +372,20 @@ def test_the_frame_of_a_mirror_image_is_the_mirror_image_of_the_frame(seed, sign
     gaps = np.diff(norm((points - here.centre) @ here.axes.T, axis=0)[::-1] ** 2).min()
     overlap = np.abs(there.axes @ mirror @ here.axes.T)
     assert_allclose(overlap, np.eye(3), rtol=0, atol=100 * EPS * norm(points) ** 2 / gaps)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@given(data=st.data())
+def test_clouds_that_are_surely_connected_are_connected_whatever_came_and_went(d, data):
+    shape = template(d, m=14)
+    sights = [data.draw(st.lists(st.integers(0, 13), min_size=d + 2, unique=True)) for _ in range(8)]
+    everything = seen_by(shape, [sorted(one) for one in sights]).clouds
+    connections = SureConnections()
+    present: dict[int, object] = {}
+    for t, cloud in enumerate(everything):
+        present[t] = cloud
+        if data.draw(st.booleans()) and len(present) > 2:
+            del present[data.draw(st.sampled_from(sorted(present)))]
+        if len(present) > 1 and connections.hold_for(present):
+            together = Observations(tuple(present.values()), tuple(range(14)), d)
+            assert len(connected_groups(together)) == 1

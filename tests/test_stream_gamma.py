@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from conftest import scene
 from fixed_settings import fixed_kernel, fixed_stream
@@ -94,3 +95,16 @@ def test_other_modes_have_no_gamma():
         add(stream, cloud)
     stream.update()
     assert np.isnan(stream.gamma_)
+
+
+def test_eigenvalues_belong_to_the_map_even_if_they_are_asked_for_later():
+    points, _ = scene(n=7, m=30, hidden=0.2, noise=0.01, bend=0.1)
+    asked, later = fixed_stream(), fixed_stream()
+    for cloud in points[:5]:
+        add(asked, cloud), add(later, cloud)
+    asked.update(), later.update()
+    expected = asked.eigenvalues_
+    keys = [add(later, cloud) for cloud in points[5:]]
+    later.drop(keys[0])
+    later.drop(0)
+    assert_allclose(later.eigenvalues_, expected, rtol=1e-9, atol=1e-12 * len(points))

@@ -119,11 +119,12 @@ class DeformableGPA(GPA):
         rotations: Array,  # (n, d, d), initial
         gamma: float | None = None,  # penalty weight of the faithful map, if it is known
         warm: WarmStart | None = None,  # the solution for nearly the same clouds, which replaces rotations
+        with_spectrum: bool = True,  # False: the default map does without its eigenvalues, too
     ) -> Solution:
         """The map and poses of clouds, from the sum of their costs."""
         rotations = rotations if warm is None else warm.rotations
         if self.modes == "auto":
-            spectrum = self._spectrum(stacked, cost, warm) if gamma is None else None
+            spectrum = self._spectrum(stacked, cost, warm) if gamma is None and with_spectrum else None
             first = None if warm is None else warm.gamma
             faithful, optimum = faithful_registration(stacked, cost, rotations, gamma, first=first)
             return Solution(faithful.gauge, spectrum, faithful, optimum=optimum)
@@ -137,11 +138,7 @@ class DeformableGPA(GPA):
 
     def _spectrum(self, stacked: StackedClouds, cost: CostOperator, warm: WarmStart | None = None) -> Spectrum:
         (m, d), rank = stacked.centred.shape[1:], stacked.rank
-        if m < d + 2:
-            raise InvalidObservations(
-                f"{m} landmarks are seen by two or more clouds; warps that deform need at least {d + 2} in {d}D; use "
-                "RigidGPA, or add landmarks"
-            )
+        require_landmarks(m, d)
         if not isinstance(self.modes, str) and not rank <= self.modes <= m - 2:
             raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {rank} and {m - 2}")
         modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
@@ -279,6 +276,15 @@ class DeformableGPA(GPA):
             )
         warn(f"exact warps would take {needed}; inducing={count} is used instead, {instead}")
         return smaller
+
+
+def require_landmarks(m: int, d: int) -> None:
+    """An error if m landmarks in d dimensions are too few for warps that deform."""
+    if m < d + 2:
+        raise InvalidObservations(
+            f"{m} landmarks are seen by two or more clouds; warps that deform need at least {d + 2} in {d}D; use "
+            "RigidGPA, or add landmarks"
+        )
 
 
 def _memory_forecast(family: Family, problem: Problem) -> Forecast:

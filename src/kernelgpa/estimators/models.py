@@ -88,9 +88,10 @@ class AffineGPA(DeformableGPA):
         rotations: Array,
         gamma: float | None = None,
         warm: WarmStart | None = None,
+        with_spectrum: bool = True,
     ) -> Solution:
         if self.method == "spectral":
-            return super()._solve(stacked, cost, rotations, gamma, warm)
+            return super()._solve(stacked, cost, rotations, gamma, warm, with_spectrum)
         spectrum = factorisation(stacked, cost)
         # "auto" mixes the d vectors freely, as the classical method does
         modes, start = (self.modes, None) if self.modes in D_MODES else (stacked.rank, rotations)

@@ -23,6 +23,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dsyrk
 
 from ..observations.collection import Observations
 from ..observations.stacked import StackedClouds
@@ -70,21 +71,28 @@ class RigidSystem:
         weights = self._clouds.weights
         total = weights.sum(axis=1)
         columns = weights / np.sqrt(weights.sum(axis=0))
-        return DiagonalPlusLowRank(total, columns, np.full(len(total), np.sqrt(total.mean() / len(total))))
+        lifted = np.full(len(total), np.sqrt(total.mean() / len(total)))
+        products = self._clouds.products
+        return DiagonalPlusLowRank(total, columns, lifted, None if products is None else products.translations)
 
     def _inverse_of_free_map(self) -> Apply:
         """The system of eq. 15, by whichever of the landmarks and the clouds are fewer."""
         weights = self._clouds.weights
         m, n = weights.shape
-        if m < n:
+        # multiplications of either way; a running sum provides V V'
+        by_landmarks = m**3 / 3 + (n * m**2 if self._clouds.products is None else 0)
+        if by_landmarks < n**3 / 3 + m * n**2:
             return DenseCost(np.zeros((m, m))).solver(0.0, self._without_translations)
         total = weights.sum(axis=1)[:, None]
-        laplacian = np.diag(weights.sum(axis=0)) - weights.T @ (weights / total)
+        laplacian = np.asarray(dsyrk(-1.0, weights / np.sqrt(total), trans=True, lower=True))
+        laplacian[np.diag_indices(n)] += weights.sum(axis=0)
         trace = np.trace(laplacian)
-        factor = cho_factor(laplacian + trace / n**2 + 1e-15 * trace * np.eye(n))
+        laplacian += trace / n**2
+        laplacian[np.diag_indices(n)] += 1e-15 * trace
+        factor = cho_factor(laplacian, lower=True, overwrite_a=True, check_finite=False)
 
         def inverse(sums: Array) -> Array:
-            translations = cho_solve(factor, weights.T @ (sums / total))
+            translations = cho_solve(factor, weights.T @ (sums / total), check_finite=False)
             return (sums + weights @ translations) / total
 
         return inverse

@@ -9,13 +9,14 @@ additional null directions and a wrong map, without any other sign.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..errors import WeaklyConnected
-from ..typing import Array, BoolArray, IndexArray
+from ..typing import Array, BoolArray, IndexArray, Name
+from .cloud import Cloud
 from .collection import Observations
 from .geometry import FLAT, RESOLUTION_MARGIN, THIN, Frame, frame_of, orthonormal_affine
 from .identifiers import abbreviated
@@ -86,6 +87,35 @@ def surely_connected(observations: Observations, parts: Sequence[IndexArray]) ->
     squares = np.linalg.eigvalsh(moments)
     thick = squares[:, :, 0] > THIN**2 * squares[:, :, -1]
     return np.asarray(np.all((counts >= d + 2) & thick, axis=1))
+
+
+class SureConnections:
+    """The condition of :func:`surely_connected` for clouds that come and go: each cloud is compared once."""
+
+    def __init__(self) -> None:
+        self._reference: Name = None
+        self._sure: set[Name] = set()  # clouds that share enough landmarks with the reference
+
+    def hold_for(self, clouds: Mapping[Name, Cloud]) -> bool:
+        """Whether all clouds are surely connected; each name always stands for the same cloud."""
+        if self._reference not in clouds:
+            self._reference, self._sure = next(reversed(clouds)), set()
+        self._sure &= clouds.keys()
+        for name in clouds.keys() - self._sure:
+            if not _shares_a_body(clouds[name], clouds[self._reference]):
+                return False
+            self._sure.add(name)
+        return True
+
+
+def _shares_a_body(cloud: Cloud, reference: Cloud) -> bool:
+    """Whether a cloud shares d + 2 landmarks with another one, not close to one plane (in 2D, to one line)."""
+    points = cloud.points[_shared(cloud.seen, reference.seen)[0]]
+    if len(points) < points.shape[1] + 2:
+        return False
+    centred = points - points.mean(axis=0)
+    squares = np.linalg.eigvalsh(centred.T @ centred)
+    return bool(squares[0] > THIN**2 * squares[-1])
 
 
 def connected_groups(observations: Observations) -> list[Group]:

@@ -16,6 +16,7 @@ class WeightedProducts(NamedTuple):
 
     weighted_points: Array  # (m, n d)
     squared_sizes: Array  # (n,)
+    translations: Array  # (m, m), sum_t w_t w_t' / |w_t| with the weights of cloud t as a vector over all landmarks
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import LinAlgError, cho_factor, eigh
+from scipy.linalg.lapack import dpotrs
 
 from .._numerics.allocation import allocate
 from .._numerics.threads import free_cores_for
@@ -43,7 +46,7 @@ class DenseCost:
     def solver(self, scale: float, added: DiagonalPlusLowRank) -> Apply:
         # in the order of LAPACK, which reads and writes the lower triangle alone
         system = np.multiply(self.matrix, scale, out=allocate(*self.matrix.shape)).T
-        if added.columns.shape[1] and self.limits.dense < self.landmarks <= MOST_KEPT:
+        if added.square is None and added.columns.shape[1] and self.limits.dense < self.landmarks <= MOST_KEPT:
             system += added.lower_triangle
         else:
             added.add_to(system)
@@ -54,7 +57,7 @@ class DenseCost:
             raise NumericalFailure(
                 "the total cost is not positive definite in double precision; raise smoothing"
             ) from None
-        return lambda x: cho_solve(factor, x, check_finite=False)
+        return partial(_solve, factor[0])
 
     def bottom_eigenpairs(self, problem: EigenProblem) -> Eigenpairs:
         m = self.landmarks
@@ -73,6 +76,11 @@ class DenseCost:
                 first += len(lost.rows)
         root = root[:, removal.kept]
         return DenseCost(self.matrix[np.ix_(removal.kept, removal.kept)] - root.T @ root, self.limits)
+
+
+def _solve(lower: Array, right: Array) -> Array:
+    """(L L')^-1 right; SciPy's ``cho_solve`` takes as long to check its arguments as to solve a small system."""
+    return np.asarray(dpotrs(lower, right, lower=1)[0])
 
 
 def _lowest(matrix: Array, wanted: int) -> tuple[Array, Array]:

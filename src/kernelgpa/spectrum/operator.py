@@ -50,6 +50,7 @@ class DiagonalPlusLowRank:
     diagonal: Array  # (m,)  d
     columns: Array  # (m, k)  V
     lifted: Array  # (m,)  l
+    square: Array | None = None  # (m, m)  V V', if it is known
 
     def apply(self, x: Array) -> Array:  # (m, c) -> (m, c)
         image = (self.diagonal * x.T).T - self.columns @ (self.columns.T @ x)
@@ -57,7 +58,9 @@ class DiagonalPlusLowRank:
 
     def add_to(self, lower: Array) -> None:
         """Add to the lower triangle of a matrix in Fortran order."""
-        if self.columns.shape[1]:
+        if self.square is not None:
+            np.subtract(lower, self.square, out=lower)
+        elif self.columns.shape[1]:
             dsyrk(-1.0, self.columns, 1.0, lower, lower=True, overwrite_c=True)
         dsyrk(1.0, self.lifted[:, None], 1.0, lower, lower=True, overwrite_c=True)
         lower[np.diag_indices_from(lower)] += self.diagonal

@@ -106,7 +106,7 @@ def _arrays(stream: StreamingGPA, clouds: Sequence[Cloud]) -> Arrays:
     }
     if stream_map is not None:
         arrays |= MapRecord(stream_map.map, stream_map.rotations, stream_map.translations).to_arrays()
-        arrays |= {"scales": stream_map.scales, "eigenvalues": stream_map.eigenvalues}
+        arrays |= {"scales": stream_map.scales, "eigenvalues": stream_map.eigenvalues()}
         arrays["gamma"] = np.array([stream_map.gamma])
     return arrays
 
@@ -185,6 +185,7 @@ def _map_of(header: Header, arrays: CheckedArrays, count: int, d: int) -> Stream
     landmarks = checked_names(header["map_landmarks"], "map_landmarks")
     keys = _keys(header, "map_keys", range(count))
     positions, rotations, translations = MapRecord.from_arrays(arrays, len(landmarks), len(keys), d)
+    eigenvalues = arrays.floats("eigenvalues", d + 1, allow_nan=True)
     return StreamMap(
         list(landmarks),
         positions,
@@ -192,7 +193,7 @@ def _map_of(header: Header, arrays: CheckedArrays, count: int, d: int) -> Stream
         rotations,
         translations,
         arrays.floats("scales", d, least=0),
-        arrays.floats("eigenvalues", d + 1, allow_nan=True),
+        lambda: eigenvalues,
         float(arrays.floats("gamma", 1, least=0, allow_nan=True)[0]),
     )
 

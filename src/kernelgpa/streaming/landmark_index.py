@@ -26,6 +26,10 @@ class LandmarkIndex:
         """Indices of known landmarks."""
         return np.array([self._indices[name] for name in ids], dtype=np.intp)
 
+    def unknown(self, ids: Iterable[Name]) -> int:
+        """How many of the ids have no index."""
+        return sum(name not in self._indices for name in ids)
+
     def names_of(self, indices: IndexArray) -> list[Name | None]:
         return [self.names[index] for index in indices.tolist()]
 

@@ -3,7 +3,7 @@
 Counted are numbers of eight bytes, with n clouds that each see s of m landmarks, d dimensions and q features per cloud:
 
     n s^2 or n s q     reduced clouds
-    12 m^2             the sum in two parts, its next state, and the solve
+    14 m^2             the sums in two parts, their next state, and the solve
     8 n m d            stacked clouds
 """
 
@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from .._numerics.system_memory import available_memory
 from ..errors import TooLarge
@@ -39,7 +42,7 @@ def require_memory(
 
     def missing(sizes: Sequence[int], m: int) -> tuple[int, int] | None:
         """The bytes that are needed and that are available, unless they suffice."""
-        numbers = 12 * m**2 + 8 * len(sizes) * m * d + _reduced_clouds(sizes, d, features)
+        numbers = 14 * m**2 + 8 * len(sizes) * m * d + _reduced_clouds(sizes, d, features)
         needed = max(0, WORD * numbers - held)
         if needed <= limits.unchecked:
             return None
@@ -59,6 +62,7 @@ def require_memory(
     )
 
 
-def _reduced_clouds(sizes: Sequence[int], d: int, features: int | None) -> int:
+def _reduced_clouds(sizes: npt.ArrayLike, d: int, features: int | None) -> int:
     """Numbers that the reduced clouds of a stream hold; ``features`` per cloud, or None for as many as points."""
-    return sum(s * (s if features is None else min(features, s) + d + 1) for s in sizes)
+    s = np.asarray(sizes, dtype=np.int64)
+    return int(np.sum(s * (s if features is None else np.minimum(features, s) + d + 1)))

@@ -103,7 +103,7 @@ class StreamResults:
     @property
     def eigenvalues_(self) -> Array:  # (d + 1,)
         """Bottom eigenvalues of the summed cost."""
-        return self._require_map().eigenvalues
+        return self._require_map().eigenvalues()
 
     @property
     def gamma_(self) -> float:

@@ -18,6 +18,7 @@ from ..errors import InvalidObservations, KernelGPAError, TooLarge
 from ..observations.checks import MOST_RATIO, MOST_WEIGHT
 from ..observations.cloud import Cloud
 from ..observations.collection import Observations
+from ..observations.connectivity import SureConnections
 from ..observations.identifiers import in_order
 from ..observations.stacked import StackedClouds
 from ..spectrum.dense import DenseCost
@@ -47,8 +48,10 @@ class RunningSum:
         self.family, self.dimension = family, dimension
         self.index = LandmarkIndex()
         self.records: dict[CloudKey, CloudRecord] = {}
+        self._observed: dict[CloudKey, int] = {}  # number of landmarks of each cloud
         self.failures: dict[CloudKey, str] = {}  # clouds that could not be reduced, and why
         self._arrays = RunningArrays(dimension)
+        self._connections = SureConnections()
         self._observers: list[set[CloudKey]] = []  # by landmark index: the participating clouds that observe it
         self._counts = np.zeros(0, dtype=np.intp)  # by landmark index: how many these are
 
@@ -85,7 +88,7 @@ class RunningSum:
 
     def stacked(self) -> StackedClouds:
         """The participating clouds over the landmarks that participate."""
-        return self._arrays.stacked([part for _, part, _ in self.parts()])
+        return self._arrays.stacked()
 
     @property
     def weighted_points(self) -> Array:  # (m, n d)
@@ -110,12 +113,21 @@ class RunningSum:
         everything = tuple(cloud.only(np.ones(len(cloud.seen), dtype=bool), renumbered) for cloud in clouds)
         return Observations(everything, ids, self.dimension)
 
+    @property
+    def has_unshared_landmarks(self) -> bool:
+        """Whether some landmarks are observed by a single participating cloud."""
+        return bool(np.any(self._counts == 1))
+
+    def surely_connected(self) -> bool:
+        """A fast sufficient condition that the participating clouds are connected."""
+        return self._connections.hold_for({key: self.records[key].cloud for key in sorted(self._arrays.keys)})
+
     # -- sizes, from which memory is forecast --
 
     @property
-    def sizes(self) -> list[int]:
+    def sizes(self) -> IndexArray:  # (n,)
         """Number of participating landmarks in each participating cloud."""
-        return [len(part.seen) for _, part, _ in self.parts()]
+        return self._arrays.sizes
 
     @property
     def nbytes(self) -> int:
@@ -124,8 +136,8 @@ class RunningSum:
 
     def size_bounds_with(self, names: Sequence[Name]) -> tuple[list[int], int]:
         """Upper bounds of :meth:`sizes_with` for all clouds, which take no time to find."""
-        sizes = [len(record.cloud.seen) for record in self.records.values()]
-        return [*sizes, len(names)] if names else sizes, len(self.index) + len(names)
+        sizes = list(self._observed.values())
+        return [*sizes, len(names)] if names else sizes, len(self.index) + self.index.unknown(names)
 
     def sizes_with(self, names: Sequence[Name], without: Collection[CloudKey]) -> tuple[list[int], int]:
         """Number of shared landmarks in each cloud and in all, with one more cloud and without some others."""
@@ -148,13 +160,14 @@ class RunningSum:
 
     def add(self, key: CloudKey, cloud: Cloud) -> None:
         """Add a cloud over landmark indices; :meth:`update_participation` decides whether it participates."""
-        self.records[key] = CloudRecord(cloud)
+        self.records[key], self._observed[key] = CloudRecord(cloud), len(cloud.seen)
         self.index.hold(cloud.seen)
 
     def drop(self, key: CloudKey) -> None:
         """Remove a cloud and everything that it contributed."""
         if self.records[key].participating is not None:
             self._withdraw(key)
+        del self._observed[key]
         self.index.release(self.records.pop(key).cloud.seen)
 
     def reset(self) -> None:

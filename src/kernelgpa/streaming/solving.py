@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import cast
 
 import numpy as np
 from sklearn.base import clone
 
-from .._numerics.threads import limit_threads
+from .._numerics.threads import limit_threads, one_blas_thread
 from ..errors import KernelGPAError, NumericalFailure, TooLarge
 from ..estimators.automatic import with_first_choice
 from ..estimators.base import GPA
-from ..estimators.deformable import DeformableGPA
+from ..estimators.deformable import DeformableGPA, require_landmarks
 from ..estimators.problem.screening import screen
 from ..estimators.registration import padded
 from ..gauge.initial import WarmStart
 from ..gauge.poses import pose_onto
 from ..observations.connectivity import connected_groups, require_connected
-from ..typing import Array
+from ..observations.stacked import StackedClouds
+from ..spectrum.dense import DenseCost
+from ..spectrum.eigenpairs import Metric, Spectrum, bottom_eigenpairs
+from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Family
 from .running_sum import CloudKey, RunningSum
 from .stream_map import ReducedClouds, StreamMap
@@ -43,21 +47,22 @@ def with_settings_chosen(estimator: GPA, running: RunningSum) -> GPA:
 def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:
     """The map of the summed cost, from initial rotations (n, d, d) and, as a warm start, the last map."""
     clouds, cost = running.stacked(), running.cost()
+    require_landmarks(*clouds.centred.shape[1:])
+    lazy = cast(DeformableGPA, estimator).modes == "auto" and running.surely_connected()
     try:
         warm = None if last is None else _warm_start(running, rotations, last)
-        solution = cast(DeformableGPA, estimator)._solve(clouds, cost, rotations, warm=warm)
+        solution = cast(DeformableGPA, estimator)._solve(clouds, cost, rotations, None, warm, with_spectrum=not lazy)
     except (NumericalFailure, np.linalg.LinAlgError) as problem:
         require_connected(running.observations())
         raise NumericalFailure(str(problem)) from problem
     spectrum, gauge = solution.spectrum, solution.gauge
-    if spectrum is None:
-        raise NumericalFailure("the solve gave no spectrum")
-    if spectrum.values[0] < DISCONNECTED * spectrum.top:
+    if spectrum is not None and spectrum.values[0] < DISCONNECTED * spectrum.top:
         require_connected(running.observations())
     eigenvectors = np.zeros((0, 0)) if last is None else last.eigenvectors
-    if spectrum.subspace is not None:
+    if spectrum is not None and spectrum.subspace is not None:
         eigenvectors = np.zeros((len(running.names), spectrum.subspace.shape[1]))
         eigenvectors[running.landmarks] = spectrum.subspace
+    reduced, rows = reduced_clouds(running), running.rows.copy()
     stream_map = StreamMap(
         [running.names[index] for index in running.landmarks],
         gauge.map,
@@ -65,10 +70,10 @@ def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: Strea
         gauge.rotations,
         gauge.translations,
         gauge.scales,
-        padded(spectrum.values, running.dimension + 1),
+        _eigenvalues(reduced, rows, clouds) if spectrum is None else _known(spectrum, running.dimension),
         np.nan if solution.faithful is None else solution.faithful.gamma,
-        reduced=reduced_clouds(running),
-        rows_of_indices=running.rows.copy(),
+        reduced=reduced,
+        rows_of_indices=rows,
         eigenvectors=eigenvectors,
     )
     return _with_unshared_landmarks(stream_map, running)
@@ -84,9 +89,29 @@ def refit(estimator: GPA, running: RunningSum) -> StreamMap:
         gpa.rotations_,
         gpa.translations_,
         gpa.scales_,
-        gpa.eigenvalues_,
+        lambda: gpa.eigenvalues_,
         warps=dict(zip(keys, gpa.warps_, strict=True)),
     )
+
+
+def _known(spectrum: Spectrum, d: int) -> Callable[[], Array]:
+    values = padded(spectrum.values, d + 1)
+    return lambda: values
+
+
+def _eigenvalues(reduced: ReducedClouds, rows: IndexArray, clouds: StackedClouds) -> Callable[[], Array]:
+    """The bottom eigenvalues of the sum of reduced clouds, computed when they are first asked for."""
+    (m, d), rank, metric = clouds.centred.shape[1:], clouds.rank, Metric.of_clouds(clouds)
+
+    @cache
+    def values() -> Array:  # (d + 1,)
+        total = np.zeros((m, m))
+        for one, seen in reduced.values():
+            total[np.ix_(rows[seen], rows[seen])] += one.cost_matrix()
+        with one_blas_thread():
+            return padded(bottom_eigenpairs(DenseCost(total), rank, d, metric, values_only=True).values, d + 1)
+
+    return values
 
 
 def _warm_start(running: RunningSum, rotations: Array, last: StreamMap) -> WarmStart:
@@ -110,6 +135,8 @@ def reduced_clouds(running: RunningSum) -> ReducedClouds:
 
 def _with_unshared_landmarks(stream_map: StreamMap, running: RunningSum) -> StreamMap:
     """Add the landmarks that a single cloud observed, at the positions to which its warp takes them."""
+    if not running.has_unshared_landmarks:
+        return stream_map
     names, positions, warps = list(stream_map.landmarks), [stream_map.map], dict(stream_map.warps)
     for key, part, _ in running.parts():
         cloud = running.records[key].cloud

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -35,7 +35,7 @@ class StreamMap:
     rotations: Array  # (n, d, d)
     translations: Array  # (n, d)
     scales: Array  # (d,)
-    eigenvalues: Array  # (d + 1,)
+    eigenvalues: Callable[[], Array]  # (d + 1,), which may take as long as an update
     gamma: float = np.nan  # of the faithful map; NaN if the map is another one, or was fitted anew
     warps: dict[CloudKey, Warp] = field(default_factory=dict)  # those that are fitted already
     reduced: ReducedClouds = field(default_factory=dict)
