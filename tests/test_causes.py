@@ -14,7 +14,7 @@ from fixed_settings import fixed_kernel
 from kernelgpa import AffineGPA, KernelGPA, KernelGPAWarning, Observations, RigidGPA, save, simulate
 from kernelgpa.cli.messages import with_option_names
 from kernelgpa.errors import collected_warnings, warn
-from kernelgpa.estimators.problem.sizes import of_another_size, relative_sizes, weighted_median
+from kernelgpa.estimators.problem.sizes import of_another_size, relative_sizes, weighted_medians
 from kernelgpa.simulate import exchanged
 from kernelgpa.trust.diagnosis.evidence import Evidence
 from kernelgpa.trust.diagnosis.learned_shape import learned_residuals
@@ -124,7 +124,7 @@ def test_the_weighted_median_is_the_median_of_repeated_values(seed):
     values, repeats = rng.standard_normal(9), rng.integers(1, 6, 9)
     repeated = np.sort(np.repeat(values, repeats))
     # of an even number of values, the lower of the two in the middle
-    assert weighted_median(values, repeats.astype(float)) == repeated[(len(repeated) - 1) // 2]
+    assert weighted_medians(values[None], repeats[None].astype(float)) == repeated[(len(repeated) - 1) // 2]
 
 
 @pytest.mark.parametrize("model", [RigidGPA(), fixed_kernel()], ids=repr)
