@@ -34,7 +34,7 @@ from ..errors import KernelGPAError, KernelGPAWarning, collected_warnings, warn
 from ..gauge.rigid import rigid_registration
 from ..typing import Array
 from ..warps import Family
-from ..warps.automatic import LeaveOneOutError, Search, choose, evenly_spaced, rounded, sample
+from ..warps.automatic import OBSERVATIONS, LeaveOneOutError, Search, choose, evenly_spaced, rounded, sample
 from .prediction.backward import backward_targets
 from .prediction.left_out import DeformableFolds
 from .problem import Problem, problem_of
@@ -52,6 +52,7 @@ LEAST_GAIN = 0.2  # of a robust loss, as a share: exchanged matches give 0.24 to
 PROMISING_GAIN = 0.1  # of the trial on a sample: exchanged matches gave 0.21 or more, clean sets up to 0.18
 TRIAL_CLOUDS, TRIAL_LANDMARKS = 20, 100  # on which a robust loss is tried first
 REFIT_GAIN = 0.02  # relative decrease of the error for which a second fit is made
+FEWER_OBSERVATIONS = 400  # of a sample, if settings are known near which the best ones lie
 MOST_FITS = 8  # with the same loss; two are enough unless the clouds have no noise
 
 
@@ -139,12 +140,19 @@ def automatic_settings(estimator: DeformableGPA) -> list[str]:
     return [name for name in ("bandwidth", "smoothing", "robust") if is_automatic(given.get(name))]
 
 
-def with_first_choice(estimator: DeformableGPA, problem: Problem) -> DeformableGPA:
+def with_first_choice(
+    estimator: DeformableGPA,
+    problem: Problem,
+    near: DeformableGPA | None = None,  # numbers near which the best ones lie: a small sample and no coarse grid
+) -> DeformableGPA:
     """The estimator with settings chosen against the rigid map alone, and no automatic robust loss."""
     if not automatic_settings(estimator):
         return estimator
     loss = None if is_automatic(estimator.robust) else estimator.robust
-    return estimator._with_settings(choose(_error_against_rigid_map(estimator, problem)), loss)
+    if near is None:
+        return estimator._with_settings(choose(_error_against_rigid_map(estimator, problem)), loss)
+    error = _error_against_rigid_map(estimator, problem, FEWER_OBSERVATIONS)
+    return estimator._with_settings(choose(error, near._searched_settings(len(error.search.grid))), loss)
 
 
 class _Fit(NamedTuple):
@@ -237,22 +245,26 @@ def _fit(
     return _Fit(*solved, messages)
 
 
-def _error_against_rigid_map(estimator: DeformableGPA, problem: Problem) -> LeaveOneOutError:
+def _error_against_rigid_map(
+    estimator: DeformableGPA, problem: Problem, observations: int = OBSERVATIONS
+) -> LeaveOneOutError:
     rigid = rigid_registration(problem.participants, problem.initial.gauge.rotations).gauge.map
     positions, weights = np.full((problem.shape[1], rigid.shape[1]), np.nan), np.zeros(problem.shape)
     positions[problem.landmarks] = rigid
     weights[:, problem.landmarks] = problem.restricted.weights
-    return _error(estimator, problem, positions, weights)
+    return _error(estimator, problem, positions, weights, observations)
 
 
 def _error_against(estimator: DeformableGPA, registration: Registration) -> LeaveOneOutError:
     return _error(estimator, registration.problem, registration.map, registration.statistics.weights)
 
 
-def _error(estimator: DeformableGPA, problem: Problem, positions: Array, weights: Array) -> LeaveOneOutError:
+def _error(
+    estimator: DeformableGPA, problem: Problem, positions: Array, weights: Array, observations: int = OBSERVATIONS
+) -> LeaveOneOutError:
     targets = backward_targets(problem, positions, weights)
     participating = [targets[t] for t in problem.participating]
-    return LeaveOneOutError(estimator._search(positions[problem.landmarks]), sample(participating))
+    return LeaveOneOutError(estimator._search(positions[problem.landmarks]), sample(participating, observations))
 
 
 def _tail(error: LeaveOneOutError, settings: tuple[float, ...]) -> float:

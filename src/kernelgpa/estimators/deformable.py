@@ -238,6 +238,11 @@ class DeformableGPA(GPA):
         found = {name: value for name, value in zip(names, settings, strict=True) if is_automatic(given[name])}
         return clone(self).set_params(**found, robust=loss)
 
+    def _searched_settings(self, count: int) -> tuple[float, ...]:
+        """The numbers of the ``count`` settings of a search."""
+        given = self.get_params(deep=False)
+        return tuple(float(given[name]) for name in SEARCHED[len(SEARCHED) - count :])
+
     def _check_settings(self) -> None:
         named = isinstance(self.modes, str) and self.modes in ("auto", *D_MODES)
         if not named and (not isinstance(self.modes, Integral) or isinstance(self.modes, bool)):

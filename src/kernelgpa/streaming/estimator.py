@@ -289,7 +289,7 @@ class StreamingGPA(StreamMembership):
         """Choose automatic settings from the clouds so far, at first and whenever four times as many were added."""
         if self._given is self.estimator or self._next_key < self._choice_due:
             return
-        chosen = with_settings_chosen(self._given, running)
+        chosen = with_settings_chosen(self._given, running, self.estimator)
         self._choice_due = CHOICE_FACTOR * self._next_key
         if chosen.get_params() != self.estimator.get_params():
             self.estimator = chosen

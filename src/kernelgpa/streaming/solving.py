@@ -29,6 +29,7 @@ from ..warps import AffineFamily, Family
 from .running_sum import CloudKey, RunningSum
 from .stream_map import ReducedClouds, StreamMap
 
+ENOUGH_CLOUDS = 16  # from which automatic settings change little
 DISCONNECTED = 1e-9  # of the largest eigenvalue: a smaller one may mean that the clouds are not connected
 
 
@@ -37,11 +38,15 @@ def family_of(estimator: GPA) -> Family:
     return cast(DeformableGPA, estimator)._family() if estimator._deforms else AffineFamily()
 
 
-def with_settings_chosen(estimator: GPA, running: RunningSum) -> GPA:
-    """The estimator with numbers for its automatic settings, chosen from the clouds in the sum."""
+def with_settings_chosen(estimator: GPA, running: RunningSum, used: GPA) -> GPA:
+    """The estimator with numbers for its automatic settings, chosen from the clouds in the sum.
+
+    Many clouds have other best settings than the fewer of the last choice by little: the search starts from those used.
+    """
+    near = cast(DeformableGPA, used) if len(running.participating) >= ENOUGH_CLOUDS else None
     with limit_threads(1):  # the clouds of a sample are small
         problem = screen(running.observations(), estimator._sizes_differ, estimator.mirrored)
-        return with_first_choice(cast(DeformableGPA, estimator), problem)
+        return with_first_choice(cast(DeformableGPA, estimator), problem, near)
 
 
 def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:

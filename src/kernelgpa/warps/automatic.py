@@ -60,11 +60,11 @@ class Search(NamedTuple):
     grid: Sequence[Sequence[float]]  # none: the family has no settings
 
 
-def sample(targets: Sequence[Target]) -> list[Target]:
+def sample(targets: Sequence[Target], observations: int = OBSERVATIONS) -> list[Target]:
     """Clouds of all sizes, and landmarks at all distances from the centre of each."""
     sizes = [float(np.sum((one.positions - one.positions.mean(axis=0)) ** 2)) for one in targets]
     points = np.mean([min(len(one.positions), MOST_POINTS) for one in targets])
-    clouds = max(LEAST_SAMPLED_CLOUDS, round(OBSERVATIONS / points))
+    clouds = max(LEAST_SAMPLED_CLOUDS, round(observations / points))
     return [_some_points(targets[t]) for t in evenly_spaced(np.argsort(sizes, kind="stable"), clouds)]
 
 
