@@ -15,17 +15,31 @@ from .pipeline import FramePipeline, UpdateReport
 WIDTH, HEIGHT = 720, 480  # pixels of the drawing
 MOST_DRAWN = 3000  # landmarks; more only slow a browser down
 
+MARGIN = 20  # pixels around the drawing
+
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">{refresh}<title>kernelgpa stream</title>
-<style>body{{font:15px sans-serif;margin:1.5em;color:#222}}svg{{border:1px solid #ccc;padding:20px}}
-circle{{fill:#1f77b4}}.frame{{fill:none;stroke:#ff7f0e;stroke-width:1.5}}.last{{fill:#d62728}}polyline{{fill:none;stroke:#d62728;stroke-width:1.5}}</style></head><body>
-<p>frame <b>{frame}</b>, {report.state}: {report.clouds} clouds, {report.landmarks} landmarks, {report.waiting} waiting;
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+{refresh}<title>kernelgpa stream</title>
+<style>
+:root{{color-scheme:light dark;--text:#222;--ground:#fff;--line:#ccc;--map:#1f77b4;--frame:#d95f02;--sensor:#c2185b}}
+@media (prefers-color-scheme:dark){{
+:root{{--text:#ddd;--ground:#16181c;--line:#444;--map:#6db3f2;--frame:#ffa14d;--sensor:#ff6fa5}}}}
+body{{font:15px/1.45 sans-serif;margin:1.2em auto;padding:0 1em;max-width:1100px}}
+body{{color:var(--text);background:var(--ground)}}
+svg{{display:block;width:100%;height:auto;max-height:75vh;border:1px solid var(--line);border-radius:6px}}
+circle{{fill:var(--map)}}.frame{{fill:none;stroke:var(--frame);stroke-width:1.5}}.last{{fill:var(--sensor)}}
+polyline{{fill:none;stroke:var(--sensor);stroke-width:1.5}}line{{stroke:var(--text)}}
+p{{margin:.5em 0}}.events{{color:var(--frame)}}
+</style></head><body>
+<p>Frame <b>{frame}</b>, {report.state}: {report.clouds} clouds, {report.landmarks} landmarks, {report.waiting} waiting;
 {when}</p>
 <p id="latency">{latency}</p>
-<svg width="{width}" height="{height}" overflow="visible" role="img" aria-label="map and trajectory of the sensor">
+<svg viewBox="{viewbox}" role="img" aria-label="map and trajectory of the sensor">
 {drawing}
-</svg><p>Blue: the map, seen along its third axis. Orange: the last frame, moved by its pose. Red: the trajectory
-of the sensor within the window. The bar is {bar:g} long, in the unit of the points.</p>
+</svg><p><b style="color:var(--map)">Dots</b>: the map, seen along its third axis.
+<b style="color:var(--frame)">Rings</b>: the last frame, moved by its pose.
+<b style="color:var(--sensor)">Line</b>: the trajectory of the sensor within the window.
+The bar is {bar:g} long, in the unit of the points.</p>
 {events}</body></html>
 """
 
@@ -44,11 +58,12 @@ def page(pipeline: FramePipeline, report: UpdateReport, ended: bool) -> str:
         latency=_latency(pipeline.latencies),
         frame=escape(str(report.frame)),
         report=report,
-        width=WIDTH,
-        height=HEIGHT,
+        viewbox=f"{-MARGIN} {-MARGIN} {WIDTH + 2 * MARGIN} {HEIGHT + 2 * MARGIN}",
         drawing=drawing,
         bar=bar,
-        events="".join(f"<p>{escape(text)}</p>" for text in [*report.events, *filter(None, [report.why])]),
+        events="".join(
+            f'<p class="events">{escape(text)}</p>' for text in [*report.events, *filter(None, [report.why])]
+        ),
     )
 
 
@@ -76,5 +91,5 @@ def _drawing(points: Array, frame: Array, trajectory: Array) -> tuple[str, float
     line = f'<polyline points="{" ".join(f"{x},{y}" for x, y in path.tolist())}"/>'
     last = [f'<circle class="last" cx="{x}" cy="{y}" r="5"/>' for x, y in path[-1:].tolist()]
     bar = 10.0 ** np.floor(np.log10(extent.max() / 2))  # a round length, from a twentieth to half of the extent
-    stroke = f'<line x2="{bar / pixel:.1f}" y1="{HEIGHT + 12}" y2="{HEIGHT + 12}" stroke="#222"/>'
+    stroke = f'<line x2="{bar / pixel:.1f}" y1="{HEIGHT + 12}" y2="{HEIGHT + 12}"/>'
     return "\n".join([*circles, line, *last, stroke]), float(bar)
