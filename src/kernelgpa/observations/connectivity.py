@@ -75,12 +75,8 @@ def surely_connected(observations: Observations, parts: Sequence[IndexArray]) ->
     n, m, d = stacked.centred.shape
     seen = stacked.weights > 0
     shared = seen & seen[:, [int(np.argmax(seen.sum(axis=0)))]]  # (m, n)
-    among = np.zeros((len(parts), m))
-    for i, part in enumerate(parts):
-        among[i, part] = 1.0
-    values = np.concatenate([np.ones((n, m, 1)), stacked.centred], axis=2)
-    products = (values[:, :, :, None] * values[:, :, None, :]).reshape(n, m, -1) * shared.T[:, :, None]
-    sums = (among @ np.swapaxes(products, 0, 1).reshape(m, -1)).reshape(len(parts), n, d + 1, d + 1)
+    values = np.concatenate([np.ones((n, m, 1)), stacked.centred], axis=2) * shared.T[:, :, None]
+    sums = np.array([np.swapaxes(some, 1, 2) @ some for some in (values[:, part] for part in parts)])
     counts = sums[:, :, 0, 0]
     means = sums[:, :, 0, 1:] / np.maximum(counts, 1)[:, :, None]
     moments = sums[:, :, 1:, 1:] - counts[:, :, None, None] * means[:, :, :, None] * means[:, :, None, :]

@@ -37,7 +37,7 @@ def motion_residual_lengths(
     counts = problem.counts[problem.landmarks]
     for t, (motion, cloud) in enumerate(zip(motions, problem.restricted.clouds, strict=True)):
         targets = positions[cloud.seen]
-        moved = motion(cloud.points)
+        moved = motion.frame.to_unit(cloud.points) @ motion.coefficients[:-1] + motion.coefficients[-1]
         for j in np.flatnonzero(leverage(cloud) > LARGE_LEVERAGE):
             moved[j] = moved_without(cloud, targets, np.arange(len(targets)) == j, scaling)[0]
         views = counts[cloud.seen] if t in problem.participating else np.inf
