@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import chi
 
 from conftest import random_rotation, scene
 from fixed_settings import fixed_kernel
@@ -18,6 +19,7 @@ from kernelgpa.estimators.problem.sizes import of_another_size, relative_sizes, 
 from kernelgpa.simulate import exchanged
 from kernelgpa.trust.diagnosis.evidence import Evidence
 from kernelgpa.trust.diagnosis.learned_shape import learned_residuals
+from kernelgpa.trust.diagnosis.outliers import SPREADS, limits
 from kernelgpa.trust.diagnosis.symptoms import folded_warps
 from shared_data import load
 
@@ -219,6 +221,42 @@ def test_every_warning_of_a_fit_is_a_finding():
     found = [str(finding) for finding in gpa.diagnose()]
     assert any("seen by one cloud: 1" in one for one in found)
     assert any("have the same position" in one for one in found)
+
+
+@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), fixed_kernel(), KernelGPA()], ids=repr)
+def test_scattered_views_of_few_deforming_faces_are_no_wrong_matches(model):
+    """The residuals differ in size between the faces and between their parts, and landmarks have two or three views."""
+    for seed in range(3):
+        points = simulate.face(landmarks=80, noise=0.3, seed=seed).points
+        hidden = np.random.default_rng(seed).random(points.shape[:2]) < 0.4
+        found = diagnosis(model, np.where(hidden[:, :, None], np.nan, points))
+        assert not CAUSES & set(found)
+
+
+@pytest.mark.parametrize("model", [RigidGPA(), RigidGPA(scaling=True), AffineGPA(), fixed_kernel()], ids=repr)
+def test_single_observations_are_judged_alike_whatever_the_estimator(model):
+    """A rigid map sees the bending of a sheet as well as its wrong matches; what is suspicious is in the data."""
+    points, wrong = exchanged(simulate.bending_sheet(noise=0.3, seed=3).points, 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelGPAWarning)
+        found, expected = (Evidence(one.fit(points)).suspicious for one in (model, KernelGPA()))
+    assert np.array_equal(found, expected)
+    assert np.mean(found[wrong]) > 0.9
+    assert np.mean(found[~wrong]) < 0.01
+
+
+def test_the_usual_length_of_residuals_is_that_of_their_cloud_and_their_neighbourhood():
+    """Residuals that differ by a factor for each cloud and one for each part of the map hide no outlier."""
+    rng = np.random.default_rng(0)
+    positions = rng.standard_normal((60, 3))
+    lengths = np.linalg.norm(rng.standard_normal((10, 60, 3)), axis=2)
+    factors = np.geomspace(1, 30, 10)[:, None] * np.where(positions[:, 0] > 0, 5.0, 1.0)
+    still = np.zeros((10, 60, 3))
+    assert np.all(lengths * factors < limits(lengths * factors, still, positions, 0.0))
+    uneven = (lengths * factors)[-1]  # a limit from all residuals alike would call some of them outliers
+    assert np.any(uneven > SPREADS * np.median(lengths * factors) / chi(3).median())
+    lengths[2, 7] *= 100
+    assert np.argwhere(lengths * factors > limits(lengths * factors, still, positions, 0.0)).tolist() == [[2, 7]]
 
 
 def test_an_inner_collection_of_warnings_hides_them_from_the_outer_one():

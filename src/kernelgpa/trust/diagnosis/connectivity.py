@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...gauge.initial import weakest_cut
+from ...gauge.scales import D_MODES
 from ...observations.cloud import Cloud
 from ...observations.geometry import frame_of
 from ...typing import Array
@@ -78,5 +79,6 @@ def weakly_connected_groups(evidence: Evidence) -> list[Finding]:
         f"between them (eigenvalue {spectrum.dimension} of the affine registration is {1 - spectrum.gap:.0%} of the "
         "next)"
     )
-    action = "add shared landmarks that do not lie in one plane, and do not use modes='paper'"
+    action = "add shared landmarks that do not lie in one plane"
+    action += ", and use modes='auto'" if gpa._deforms and gpa.modes in D_MODES else ""
     return [Finding("weakly connected groups", 0.7, found, action)]

@@ -15,23 +15,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial import KDTree
 from scipy.stats import chi
 
-from ...estimators.models import KernelGPA
-from ...estimators.prediction.backward import BackwardWarps, fit_backward
 from ...estimators.registration import posed_observations
 from ...gauge.rigid import rigid_registration
 from ...typing import Array, BoolArray
 from .finding import CheckNotPossible, FittedRegistration
 from .learned_shape import LEAST_CLOUDS, MOST_COORDINATES, learned_residuals
+from .outliers import judge_of, limits
 from .suspicious import weight_shares
 
-OUTLIER_SPREADS = 8.0  # standard deviations from which a residual is suspicious
-OUTLIER_RIGID_DISTANCES = 2.0  # and the multiple of the median rigid distance that it must exceed, as in robust fits
-NEIGHBOURS = 6  # landmarks with which the displacement of an observation is compared
-UNLIKE_NEIGHBOURS = 0.7  # share of a displacement that must differ; what it costs and gains: docs/trust.md
-MOST_EXACT = 300  # landmarks up to which kernel warps are exact, and inducing points of those with more
+LARGE = 6.0  # standard deviations: if no residual exceeds them, no observation is judged
 NO_RESIDUALS = "no cloud has more landmarks than its warp needs, so that no observation has a leave-one-out residual"
 
 
@@ -52,26 +46,13 @@ class Evidence:
     @cached_property
     def scaled_residuals(self) -> Array:  # (n, m)
         """The same times sd(noise) / sd(expected): lengths that compare observations near and far from others."""
-        return self._scaled(self.gpa._backward()) if self.gpa._deforms else self.residuals
-
-    @cached_property
-    def smooth_residuals(self) -> Array:  # (n, m)
-        """Scaled residuals of smooth warps: of the model itself or, if it only moves the clouds or maps them affinely,
-        of kernel warps from its map into the clouds.
-        """
-        if self.gpa._backward().settings:
-            return self.scaled_residuals
-        registration = self.gpa.registration_
-        many = len(registration.problem.landmarks) > MOST_EXACT
-        kernel = KernelGPA(inducing=MOST_EXACT if many else None)
-        return self._scaled(fit_backward(registration, kernel._search(registration.gauge.map, free=True)))
-
-    def _scaled(self, backward: BackwardWarps) -> Array:  # (n, m)
-        expected = np.stack([one.expected for one in backward.warps])
+        if not self.gpa._deforms:
+            return self.residuals
+        expected = np.stack([one.expected for one in self.gpa._backward().warps])
         given, used = self.gpa.observations_.weights, self.gpa.weights_
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             prediction = np.maximum(expected**2 - 1 / used, 0.0)
-            return np.asarray(backward.residuals / np.sqrt(1 + given * prediction))
+            return np.asarray(self.residuals / np.sqrt(1 + given * prediction))
 
     @cached_property
     def shares(self) -> Array:  # (n, m)
@@ -86,18 +67,9 @@ class Evidence:
         return np.asarray(gpa.size_factors_[:, None, None] * turned + gpa.translations_[:, None] - gpa.map_)
 
     @cached_property
-    def limit(self) -> float:
-        """The length from which a scaled residual is suspicious.
-
-        It exceeds the noise, the rounding error, and the deformation: an observation that is no farther from the map
-        than the clouds deform does no more harm than deformation does.
-        """
-        return self._limit_of(self.scaled_residuals)
-
-    def _limit_of(self, residuals: Array) -> float:  # (n, m)
-        noise = float(np.nanmedian(residuals) / chi(self.gpa.observations_.dimension).median())
-        deformation = float(np.nanmedian(np.linalg.norm(self.displacements, axis=2)))
-        return float(max(OUTLIER_SPREADS * noise, OUTLIER_RIGID_DISTANCES * deformation, self.rounding))
+    def limits(self) -> Array:  # (n, m)
+        """The lengths from which scaled residuals are those of outliers."""
+        return limits(self.scaled_residuals, self.displacements, self.gpa.map_, self.rounding)
 
     @cached_property
     def rounding(self) -> float:
@@ -106,29 +78,19 @@ class Evidence:
         return float(max(1e-9, 100 * np.finfo(np.float64).eps / thinnest) * self.gpa.scales_[0])
 
     @cached_property
-    def suspicious(self) -> BoolArray:  # (n, m)
-        """Those far from where the model and smooth warps predict them, and displaced unlike their neighbours."""
-        far = np.nan_to_num(self.scaled_residuals) > self.limit
-        if not far.any():
-            return far
-        far &= np.nan_to_num(self.smooth_residuals) > self._limit_of(self.smooth_residuals)
-        contrast = self._contrast()
-        noise = float(np.nanmedian(contrast)) / chi(self.gpa.observations_.dimension).median()
-        along = UNLIKE_NEIGHBOURS * np.linalg.norm(self.displacements, axis=2)
-        return np.asarray(far & ~(contrast <= np.maximum(OUTLIER_SPREADS * noise, along)))
+    def judge(self) -> Evidence:
+        """The evidence of the registration that judges single observations (``outliers``)."""
+        gpa = judge_of(self.gpa)
+        return self if gpa is None or gpa is self.gpa else Evidence(gpa)
 
-    def _contrast(self) -> Array:  # (n, m)
-        """How far the displacement of each observation is from the median displacement of its neighbours."""
-        known = np.flatnonzero(np.isfinite(self.gpa.map_[:, 0]))
-        count = min(NEIGHBOURS + 1, len(known))
-        neighbours = known[KDTree(self.gpa.map_[known]).query(self.gpa.map_[known], k=count)[1]]
-        contrast = np.full(self.displacements.shape[:2], np.nan)
-        for row, j in zip(neighbours, known, strict=True):
-            around = self.displacements[:, row[row != j]]
-            usable = ~np.isnan(around[:, :, 0]).all(axis=1)
-            median = np.nanmedian(around[usable], axis=1)
-            contrast[usable, j] = np.linalg.norm(self.displacements[usable, j] - median, axis=1)
-        return contrast
+    @cached_property
+    def suspicious(self) -> BoolArray:  # (n, m)
+        """The outliers; none, without a judge, if no residual of this registration is large."""
+        residuals = self.scaled_residuals
+        noise = float(np.nanmedian(residuals)) / chi(self.gpa.observations_.dimension).median()
+        if not np.nanmax(residuals) > max(LARGE * noise, self.rounding):
+            return np.zeros(residuals.shape, dtype=bool)
+        return np.asarray(np.nan_to_num(self.judge.scaled_residuals) > self.judge.limits)
 
     @cached_property
     def rigid_map(self) -> tuple[Array, Array]:  # (m, d), (n, m)

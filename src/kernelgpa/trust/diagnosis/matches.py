@@ -47,14 +47,13 @@ def wrong_matches(evidence: Evidence) -> list[Finding]:
         remaining[wrong_clouds(evidence.gpa)] = False
     for group in placeholder_groups(evidence):
         remaining &= ~group
-        if evidence.gpa.robust_ is None:  # they displaced their clouds, and their landmarks in the map
+        if evidence.judge.gpa.robust_ is None:  # they displaced their clouds, and their landmarks in the map
             remaining[np.flatnonzero(group.any(axis=1))] = False
             remaining[:, np.flatnonzero(group.any(axis=0))] = False
     if remaining.any():
-        remaining &= ~_usual_motion(evidence)
-    permutations = [
-        one for t in np.flatnonzero(remaining.sum(axis=1) >= 2).tolist() for one in _permuted(evidence, t, remaining)
-    ]
+        remaining &= ~_usual_motion(evidence.judge)
+    several = np.flatnonzero(remaining.sum(axis=1) >= 2).tolist()
+    permutations = [one for t in several for one in _permuted(evidence.judge, t, remaining)]
     findings = _exchanged(evidence, permutations)
     for one in permutations:
         remaining[one.cloud, one.landmarks] = False
@@ -65,8 +64,8 @@ def _usual_motion(evidence: Evidence) -> BoolArray:  # (n, m)
     """Observations that lie where a covariance learned from the other clouds predicts them."""
     learned = evidence.learned_residuals
     if learned is None:
-        return np.zeros(evidence.suspicious.shape, dtype=bool)
-    return np.asarray(np.nan_to_num(learned, nan=np.inf) < evidence.limit)
+        return np.zeros(evidence.residuals.shape, dtype=bool)
+    return np.asarray(np.nan_to_num(learned, nan=np.inf) < evidence.limits)
 
 
 def _permuted(evidence: Evidence, t: int, suspicious: BoolArray) -> list[Permutation]:
@@ -158,13 +157,13 @@ def _unexplained(evidence: Evidence, wrong: BoolArray) -> list[Finding]:
     rejected = int(np.sum(wrong & (evidence.shares <= INLIER_SHARE)))
     if not count or max(severity, rejected / int(np.sum(np.isfinite(evidence.residuals)))) < NEGLIGIBLE:
         return []
-    observations = evidence.gpa.observations_
-    t, j = np.unravel_index(np.argmax(np.where(wrong, evidence.residuals, -1.0)), wrong.shape)
+    observations, residuals = evidence.gpa.observations_, evidence.judge.residuals
+    t, j = np.unravel_index(np.argmax(np.where(wrong, residuals, -1.0)), wrong.shape)
     verb = "observation lies" if count == 1 else "observations lie"
     found = (
-        f"{count} {verb} more than {evidence.limit:.3g} from where the others predict them (in the unit of the data); "
-        f"the farthest is landmark {observations.landmarks[j]!r} in cloud {observations.names[t]!r}, by "
-        f"{evidence.residuals[t, j]:.3g}"
+        f"{count} {verb} farther from where the others predict them than noise and deformation explain; the farthest "
+        f"is landmark {observations.landmarks[j]!r} in cloud {observations.names[t]!r}, by {residuals[t, j]:.3g}, "
+        f"where the median of all observations is {np.nanmedian(residuals):.3g} (in the unit of the data)"
     )
     if evidence.gpa.robust_:
         found += f"; the robust fit rejected {rejected} of them"

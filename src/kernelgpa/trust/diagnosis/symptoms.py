@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import KDTree
 
+from ...gauge.scales import D_MODES
 from ...observations.arrays import finite_rows
 from ...observations.geometry import frame_of
 from ...spectrum.eigenpairs import Uniqueness
@@ -25,13 +26,17 @@ EXTRAPOLATION = 3.0  # multiple of the median distance between neighbouring land
 
 
 def small_gap(evidence: Evidence) -> list[Finding]:
+    """The other modes of the map do not single out d eigenvectors."""
     gpa = evidence.gpa
-    if not gpa._deforms or gpa.spectrum_.gap > SMALL_GAP:
+    if not gpa._deforms or gpa.modes not in D_MODES or gpa.spectrum_.gap > SMALL_GAP:
         return []
     spectrum = gpa.spectrum_
     severity = 0.8 if spectrum.uniqueness is Uniqueness.NO_GAP else 0.4
-    found = f"eigenvalue {spectrum.dimension} is {1 - spectrum.gap:.1%} of the next"
-    action = "raise smoothing or lower bandwidth, and do not use modes='paper'"
+    found = (
+        f"eigenvalue {spectrum.dimension} is {1 - spectrum.gap:.1%} of the next, so that noise decides which "
+        f"eigenvectors span the map of modes={gpa.modes!r}"
+    )
+    action = "use modes='auto'"
     return [Finding("no spectral gap", severity, found, action)]
 
 
@@ -55,8 +60,16 @@ def collapsed_map(evidence: Evidence) -> list[Finding]:
         f"in the median over all observations the warps scale lengths by {medians.min():.2g} in one direction and by "
         f"{medians.max():.2g} in another"
     )
-    action = "raise smoothing or lower bandwidth" + ("" if gpa.modes == "auto" else ", or use modes='auto'")
+    action = _stiffer(gpa) + ("" if gpa.modes == "auto" else ", or use modes='auto'")
     return [Finding("collapsed map", 1.0, found, action)]
+
+
+def _stiffer(gpa: FittedRegistration) -> str:
+    """How to make the warps stiffer, by the settings that the estimator has."""
+    settings = gpa.registration_.settings
+    if "smoothing" not in settings:
+        return "use RigidGPA"
+    return "raise smoothing" + (" or lower bandwidth" if "bandwidth" in settings else "")
 
 
 def folded_warps(evidence: Evidence) -> list[Finding]:
@@ -79,7 +92,7 @@ def folded_warps(evidence: Evidence) -> list[Finding]:
         "those of all clouds), because the warps fold there"
     )
     action = "use predict instead of inverse_transform, which has no unique answer there"
-    action += "" if gpa.automatic_ else ", or raise smoothing"
+    action += "" if gpa.automatic_ else f", or {_stiffer(gpa)}"
     return [Finding("folded warps", evidence.gain(mask), found, action)]
 
 

@@ -1,0 +1,79 @@
+"""Observations that neither the deformation of the clouds nor the noise explains.
+
+They are judged by a registration that deforms and that wrong matches do not distort: the fitted one if it chose its
+own settings, otherwise kernel warps with automatic settings.  A rigid or affine map is no such judge.  Its residuals
+are the deformation itself, and where different clouds saw neighbouring landmarks, their means differ by the
+deformation too, so that not even smooth warps from that map predict the corners of a sheet.
+
+The leave-one-out residuals r_tj of correct observations differ in size between the clouds and between the parts of
+the map.  With  v_j  the median of r_ui over all clouds u and over the landmarks i next to j, and with  c_t  the median
+of r_tj / v_j over the landmarks j, the usual length of r_tj is  c_t v_j.  An observation is an outlier if
+
+    r_tj > SPREADS max(sigma, sigma_tj)   and   r_tj > DEFORMATIONS median |displacement|
+
+sigma and sigma_tj are the standard deviations for which noise has the median of all residuals and the median c_t v_j.
+Medians are those of the correct observations unless half of the matches are wrong.  The error rates of this rule are
+measured on scenes that were not used to choose it (docs/trust.md, "The diagnosis").
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from scipy.spatial import KDTree
+from scipy.stats import chi
+
+from ...errors import KernelGPAError, KernelGPAWarning, collected_warnings
+from ...estimators.models import KernelGPA
+from ...typing import Array
+from .finding import FittedRegistration
+
+SPREADS = 12.0  # standard deviations of the residuals that are usual there
+DEFORMATIONS = 3.0  # in median distances of all observations from the map after rigid motions: deformation reaches 2
+NEIGHBOURS = 6  # landmarks whose residuals are compared
+SAME_DISTANCE = 1e-6  # relative: neighbours at the same distance count alike, so that rounding does not choose
+MOST_EXACT = 300  # landmarks up to which the kernel warps of the judge are exact, and its inducing points otherwise
+
+
+def judge_of(gpa: FittedRegistration) -> FittedRegistration | None:
+    """The registration that judges single observations; None if these data cannot be registered by kernel warps."""
+    if gpa.automatic_ is not None and "robust" in gpa.automatic_.settings:
+        return gpa
+    inducing = MOST_EXACT if len(gpa.shared_landmarks_) > MOST_EXACT else None
+    kernel = KernelGPA(inducing=inducing, mirrored=gpa.get_params(deep=False).get("mirrored", "leave-out"))
+    with warnings.catch_warnings(), collected_warnings():
+        warnings.simplefilter("ignore", KernelGPAWarning)
+        try:
+            return kernel.fit(gpa.observations_)
+        except KernelGPAError:
+            return None
+
+
+def limits(
+    residuals: Array,  # (n, m) scaled, NaN where unseen
+    displacements: Array,  # (n, m, d) from the map, after rigid motions
+    positions: Array,  # (m, d) the map, NaN where unknown
+    rounding: float,
+) -> Array:  # (n, m)
+    """The lengths from which residuals are those of outliers."""
+    usual = np.fmax(float(np.nanmedian(residuals)), _usual_lengths(residuals, positions))
+    deformation = float(np.nanmedian(np.linalg.norm(displacements, axis=2)))
+    noise = SPREADS * usual / chi(displacements.shape[2]).median()
+    return np.asarray(np.maximum(noise, max(DEFORMATIONS * deformation, rounding)))
+
+
+def _usual_lengths(residuals: Array, positions: Array) -> Array:  # (n, m)
+    """c_t v_j; NaN for clouds without residuals and for landmarks that have none around them."""
+    around = np.full(len(positions), np.nan)
+    known = np.flatnonzero(np.isfinite(positions[:, 0]) & ~np.isnan(residuals).all(axis=0))
+    tree = KDTree(positions[known])
+    distances = tree.query(positions[known], k=min(NEIGHBOURS + 1, len(known)))[0]
+    reach = np.reshape(distances, (len(known), -1))[:, -1] * (1 + SAME_DISTANCE)
+    for j, near in zip(known, tree.query_ball_point(positions[known], reach), strict=True):
+        around[j] = np.nanmedian(residuals[:, known[near]])
+    ratios = residuals / np.where(around > 0, around, np.nan)
+    some = ~np.isnan(ratios).all(axis=1)
+    of_clouds = np.full((len(residuals), 1), np.nan)
+    of_clouds[some, 0] = np.nanmedian(ratios[some], axis=1)
+    return np.asarray(of_clouds * around)
