@@ -9,7 +9,7 @@ The leave-one-out residuals r_tj of correct observations differ in size between 
 the map.  With  v_j  the median of r_ui over all clouds u and over the landmarks i next to j, and with  c_t  the median
 of r_tj / v_j over the landmarks j, the usual length of r_tj is  c_t v_j.  An observation is an outlier if
 
-    r_tj > SPREADS max(sigma, sigma_tj)   and   r_tj > DEFORMATIONS median |displacement|
+    r_tj > SPREADS max(sigma, sigma_tj)   and   r_tj > RIGID_DISTANCES median |displacement|
 
 sigma and sigma_tj are the standard deviations for which noise has the median of all residuals and the median c_t v_j.
 Medians are those of the correct observations unless half of the matches are wrong.  The error rates of this rule are
@@ -30,9 +30,9 @@ from ...typing import Array
 from .finding import FittedRegistration
 
 SPREADS = 12.0  # standard deviations of the residuals that are usual there
-DEFORMATIONS = 3.0  # in median distances of all observations from the map after rigid motions: deformation reaches 2
+RIGID_DISTANCES = 3.0  # in median distances of all observations from the map after rigid motions: deformation reaches 2
 NEIGHBOURS = 6  # landmarks whose residuals are compared
-SAME_DISTANCE = 1e-6  # relative: neighbours at the same distance count alike, so that rounding does not choose
+EQUALLY_NEAR = 1e-6  # relative: neighbours at the same distance count alike, so that rounding does not choose
 MOST_EXACT = 300  # landmarks up to which the kernel warps of the judge are exact, and its inducing points otherwise
 
 
@@ -60,7 +60,7 @@ def limits(
     usual = np.fmax(float(np.nanmedian(residuals)), _usual_lengths(residuals, positions))
     deformation = float(np.nanmedian(np.linalg.norm(displacements, axis=2)))
     noise = SPREADS * usual / chi(displacements.shape[2]).median()
-    return np.asarray(np.maximum(noise, max(DEFORMATIONS * deformation, rounding)))
+    return np.asarray(np.maximum(noise, max(RIGID_DISTANCES * deformation, rounding)))
 
 
 def _usual_lengths(residuals: Array, positions: Array) -> Array:  # (n, m)
@@ -69,7 +69,7 @@ def _usual_lengths(residuals: Array, positions: Array) -> Array:  # (n, m)
     known = np.flatnonzero(np.isfinite(positions[:, 0]) & ~np.isnan(residuals).all(axis=0))
     tree = KDTree(positions[known])
     distances = tree.query(positions[known], k=min(NEIGHBOURS + 1, len(known)))[0]
-    reach = np.reshape(distances, (len(known), -1))[:, -1] * (1 + SAME_DISTANCE)
+    reach = np.reshape(distances, (len(known), -1))[:, -1] * (1 + EQUALLY_NEAR)
     for j, near in zip(known, tree.query_ball_point(positions[known], reach), strict=True):
         around[j] = np.nanmedian(residuals[:, known[near]])
     ratios = residuals / np.where(around > 0, around, np.nan)
