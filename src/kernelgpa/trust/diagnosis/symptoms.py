@@ -67,6 +67,9 @@ def collapsed_map(evidence: Evidence) -> list[Finding]:
 def _stiffer(gpa: FittedRegistration) -> str:
     """How to make the warps stiffer, by the settings that the estimator has."""
     settings = gpa.registration_.settings
+    chosen = gpa.automatic_.settings.get("smoothing") if gpa.automatic_ else None
+    if chosen is not None:
+        return f"give a larger smoothing than the chosen {chosen:g}"
     if "smoothing" not in settings:
         return "use RigidGPA"
     return "raise smoothing" + (" or lower bandwidth" if "bandwidth" in settings else "")
