@@ -5,7 +5,7 @@ READY := .venv/.ready
 # two test processes on two cores: more threads each would only wait for one another
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all test-portable test-pythons check bench docs docs-links clean
+.PHONY: demo test test-all test-portable test-pythons check bench docs docs-links release release-check clean
 
 demo: $(READY)
 	$(BIN)/kernelgpa demo
@@ -56,6 +56,17 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+# the sdist and the wheel that are published, in dist
+release: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	@ls dist
+
+# the wheel in empty environments, with the lowest and the highest versions of its dependencies: the demo and tests.
+# make release-check PYTHONS=3.11 VERSIONS=lowest runs one of the six; TESTS="-m 'not slow'" or TESTS="-k ''" other tests
+release-check: release
+	$(BIN)/nox --tags $(or $(VERSIONS),release) $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(TESTS),-- $(TESTS))
 
 clean:
 	rm -rf kernelgpa-demo docs/_build docs/auto_gallery docs/generated dist .venv .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

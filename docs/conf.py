@@ -21,6 +21,7 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "site_pages",
+    "gallery_figures",
 ]
 exclude_patterns = ["_build", "_ext", "gallery", "auto_gallery/*.py", "auto_gallery/*.ipynb"]
 
@@ -44,7 +45,9 @@ sphinx_gallery_conf = {
     "filename_pattern": "/plot_",
     "image_scrapers": ("gallery_figures",),
     "within_subsection_order": "FileNameSortKey",
-    "reset_modules": (),
+    "reset_modules": ("gallery_figures.measure",),
+    "reset_modules_order": "both",
+    "capture_repr": (),  # only what an example prints
     "download_all_examples": False,
     "show_signature": False,
     "remove_config_comments": True,

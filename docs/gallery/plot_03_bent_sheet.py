@@ -34,7 +34,9 @@ ax.scatter(*there[hidden[cloud]].T, s=60, facecolors="none", edgecolors="tab:red
 ax.scatter(*expected[hidden[cloud]].T, s=14, color="tab:blue", label="hidden, predicted")
 ax.set(title=f"Cloud {cloud}, in its principal axes (mm)")
 ax.set_aspect("equal")
-ax.view_init(25, -60)
+ax.set_zticks([-20, 0, 20])
+ax.locator_params(axis="both", nbins=5)
+ax.view_init(35, -60)
 ax.legend(loc="upper left", fontsize=8)
 
 ax = figure.add_subplot(1, 2, 2)

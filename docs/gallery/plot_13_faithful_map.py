@@ -11,6 +11,7 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 from kernelgpa import KernelGPA, RigidGPA, metrics, simulate
 
@@ -31,4 +32,6 @@ ax.loglog(smoothings, map_errors("paper"), "s-", color="tab:red", label='publish
 ax.loglog(smoothings, map_errors("auto"), "o-", color="tab:blue", label='default: modes="auto"')
 ax.axhline(metrics.map_error(RigidGPA().fit(scene.points).map_, scene.template), color="0.5", label="rigid map")
 ax.set(xlabel="smoothing", ylabel="map error (mm)")
+ax.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+ax.yaxis.set_minor_formatter(NullFormatter())
 ax.legend()

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from ..errors import InvalidSetting
 from ..shape import ShapeModel
 from ..typing import Array, IndexArray
-from .drawing import axes_2d
+from .drawing import axes_2d, finish
 
 MOST_BARS = 20
 MOST_NAMES = 60  # clouds that are each named
@@ -111,7 +111,7 @@ def mode_shapes(model: ShapeModel, modes: int = 3, faces: IndexArray | None = No
     """
     count = min(modes, len(model.variances_))
     d = model.mean_.shape[1]
-    figure = Figure(figsize=(4.2 * count, 4.2), layout="constrained")
+    figure = Figure(figsize=(5.2 * count, 4.8), layout="constrained")
     edges = _edges(model.mean_) if faces is None else np.vstack([faces[:, :2], faces[:, 1:], faces[:, ::2]])
     for k in range(count):
         ax = figure.add_subplot(1, count, k + 1, **({"projection": "3d"} if d == 3 else {}))
@@ -127,8 +127,7 @@ def mode_shapes(model: ShapeModel, modes: int = 3, faces: IndexArray | None = No
             lines = np.full((len(edges), 3, d), np.nan)
             lines[:, :2] = shape[edges]
             ax.plot(*lines.reshape(-1, d).T, color=colour, linewidth=0.6, alpha=0.7)
-        ax.set_aspect("equal")
-        ax.set_title(f"mode {k + 1}, {100 * model.explained_variance_ratio_[k]:.0f} % of the variance")
+        finish(ax, f"mode {k + 1}, {100 * model.explained_variance_ratio_[k]:.0f} % of the variance", unit="")
         if k == 0:
             ax.legend(loc="upper left", fontsize=8)
     return figure
