@@ -313,6 +313,19 @@ def figure_load():
         row(f"{name}, slowest of {runs} alone", ratio, "at most 1.5", seconds_text(slowest))
 
 
+def figure_import():
+    """An import of the package in a new interpreter; of an estimator, which loads NumPy, SciPy and scikit-learn."""
+    for statement, target in (("import kernelgpa", "at most 600 ms"), ("from kernelgpa import KernelGPA", "")):
+        times = [float(in_fresh_interpreter(statement)) for _ in range(7)]
+        row(f"`{statement}`", seconds_text(min(times)), target, f"median {seconds_text(np.median(times))}")
+
+
+def in_fresh_interpreter(statement):
+    """The processor time in seconds that a statement takes in a new interpreter."""
+    code = f"import time; start = time.process_time(); {statement}; print(time.process_time() - start)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
 FIGURES = {
     "fit": figure_fit,
     "validate": figure_validate,
@@ -327,8 +340,9 @@ FIGURES = {
     "many": figure_many,
     "dask": figure_dask,
     "load": figure_load,
+    "import": figure_import,
 }
-SHORT = ("validate", "clouds", "warp", "rigid")
+SHORT = ("validate", "clouds", "warp", "rigid", "import")
 
 
 def main():

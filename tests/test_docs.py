@@ -68,6 +68,8 @@ def test_a_tutorial_runs_as_written(page, tmp_path, monkeypatch, capsys):
     assert {kind for kind, _ in found} == {"sh", "python"}
     for kind, text in found:
         if kind == "python":
+            if page.parent.name == "quickstart":  # each block is a program of its own
+                names = {}
             exec(compile(text, page.name, "exec"), names)
             continue
         for line in text.strip().splitlines():
@@ -75,7 +77,38 @@ def test_a_tutorial_runs_as_written(page, tmp_path, monkeypatch, capsys):
             assert words[0] == "kernelgpa"
             monkeypatch.setattr(sys, "argv", words)
             assert exit_code() == 0, (line, capsys.readouterr().err)
-    capsys.readouterr()
+    printed = "".join(capsys.readouterr())
+    if page.parent.name == "quickstart":
+        for line in shown_results(page):
+            assert any(agree(line, other) for other in printed.splitlines()), line
+
+
+def shown_results(page):
+    return [
+        line
+        for text in re.findall(r"```text\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        for line in text.splitlines()
+    ]
+
+
+def agree(shown, printed):
+    """Whether two lines have the same words, and numbers that agree to a thousandth (4 digits are printed)."""
+    number = r"\d+\.?\d*"
+    if re.sub(number, "0", shown) != re.sub(number, "0", printed):
+        return False
+    pairs = zip(re.findall(number, shown), re.findall(number, printed), strict=True)
+    return all(float(a) == pytest.approx(float(b), rel=1e-3) for a, b in pairs)
+
+
+def test_results_that_differ_do_not_agree():
+    assert agree("median 1.563 mm", "median 1.562 mm")
+    assert not agree("median 1.563 mm", "median 1.570 mm")
+    assert not agree("median 1.563 mm", "mean 1.563 mm")
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "quickstart").glob("*.md")), ids=lambda page: page.stem)
+def test_a_quick_start_shows_what_its_reader_sees(page):
+    assert len(shown_results(page)) >= 2
 
 
 def test_the_examples_of_simulated_scenes_run():

@@ -1,6 +1,6 @@
 """Find the figures of gallery examples, and measure how long each example takes.
 
-The figures of ``kernelgpa.plotting`` are not managed by pyplot, so that the scraper of sphinx-gallery does not see them.
+The figures of ``kernelgpa.plotting`` are not managed by pyplot; the scraper of sphinx-gallery does not see them.
 """
 
 from __future__ import annotations
