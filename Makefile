@@ -38,7 +38,7 @@ bench: $(READY)
 
 # the site, without network and without warnings: open docs/_build/html/index.html
 docs: .venv/.docs
-	$(SINGLE) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(SINGLE) $(BIN)/python -m sphinx -W --keep-going -E -a -q -b html docs docs/_build/html
 	@! grep -rlE '(src|href)="(https?:)?//[^"]*[.](js|css|woff2?)"' --include='*.html' docs/_build/html || \
 	  { echo "these pages load files from the network"; exit 1; }
 

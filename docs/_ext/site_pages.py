@@ -60,5 +60,5 @@ def command_sections() -> Iterator[str]:
     commands: Any = typer.main.get_command(app)
     for name in sorted(commands.commands):
         command = commands.commands[name]
-        context = typer.Context(command, info_name=f"kernelgpa {name}", terminal_width=100, max_content_width=100)
+        context = typer.Context(command, info_name=f"kernelgpa {name}", terminal_width=78, max_content_width=78)
         yield f"\n## kernelgpa {name}\n\n```text\n{command.get_help(context)}\n```\n"
