@@ -22,7 +22,7 @@ TUTORIALS = sorted([*(DOCS / "tutorials").glob("*.md"), *(DOCS / "quickstart").g
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 CURRENT = [page for page in PAGES if page.name not in {"CHANGELOG.md", "upgrading.md"}]  # which name what was renamed
 SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
-FOREIGN = {"DataCell", "VisVecCell"}  # names in files of others
+FOREIGN = {"DataCell", "VisVecCell", "IterativeImputer", "GridSearchCV", "components_"}  # names of others
 THEORY = (DOCS / "theory.md").read_text(encoding="utf-8")
 
 
