@@ -22,7 +22,7 @@ Data = Annotated[
     Path | None, typer.Option(help="A folder of data, published or your own, on which the same methods run as well.")
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Keep the experiments that an interrupted run in the same folder finished.")
+    bool, typer.Option("--resume", help="Keep the experiments that earlier runs into the same folder finished.")
 ]
 
 

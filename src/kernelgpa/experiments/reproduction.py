@@ -58,8 +58,8 @@ def reproduce(
 
     Returned are the path of the page and the results.  ``quick`` runs the smaller plans.  The paper's numbers are
     printed below ours.  On the data sets of the folder ``data`` the same methods are run too.  ``resume`` keeps the
-    experiments that an interrupted run in the same folder has finished.  ``report`` is called with one line at the
-    start, which forecasts the time, and with one line per experiment.
+    experiments that earlier runs into the same folder have finished, whether they are named again or not.  ``report``
+    is called with one line at the start, which forecasts the time, and with one line per experiment.
     """
     selected = list(experiments) if "all" in names else list(dict.fromkeys(names))
     for name in selected:
@@ -70,7 +70,10 @@ def reproduce(
     require_writable(output)
     found = None if data is None else published.require_data(data)
     run = Run(_command(names, output, quick, seed, data), version("kernelgpa"), quick, seed)
-    kept = {one.name: one for one in finished(output, run)} if resume else {}
+    kept = {one.name: one for one in finished(output, run) if one.name in experiments} if resume else {}
+    if not set(kept) <= set(selected):
+        selected += [name for name in kept if name not in selected]
+        run = replace(run, command=_command(selected, output, quick, seed, data))
     outcomes = [kept[name] for name in selected if name in kept]
     missing = [name for name in selected if name not in kept]
     report(_forecast(missing, list(kept), experiments, quick))

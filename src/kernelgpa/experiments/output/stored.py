@@ -28,13 +28,14 @@ class Run:
 
 
 def to_json(outcomes: Sequence[Outcome], run: Run) -> str:
-    """Return all results; numbers that are not known are null."""
+    """Return all results; numbers that are not known are null, and infinite ones are "inf"."""
     return json.dumps({"run": asdict(run), "outcomes": [_outcome(one) for one in outcomes]}, indent=1) + "\n"
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
     tables = [
-        asdict(table) | {"rows": [[label, _without_nan(row)] for label, row in table.rows]} for table in outcome.tables
+        asdict(table) | {"rows": [[label, [_number(value) for value in row]] for label, row in table.rows]}
+        for table in outcome.tables
     ]
     return {
         "name": outcome.name,
@@ -49,8 +50,11 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _without_nan(row: Sequence[float]) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in row]
+def _number(value: float) -> float | str | None:
+    """Return a number as JSON can hold it."""
+    if np.isnan(value):
+        return None
+    return float(value) if np.isfinite(value) else str(float(value))
 
 
 def read(folder: Path) -> tuple[Run, list[Outcome]]:
@@ -63,7 +67,7 @@ def read(folder: Path) -> tuple[Run, list[Outcome]]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return Run(**found["run"]), [_read_outcome(one, folder) for one in found["outcomes"]]
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise FormatError(path, None, f"it is damaged ({error})", "run the experiments again") from error
 
 
