@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from PIL import Image  # a dependency of matplotlib
+from scipy.spatial import cKDTree
 
 from ..typing import Array, IndexArray
 
 FILE_TYPES = ("png", "pdf")
-PALETTE_SIZE = 256  # of a PNG palette
+PALETTE_SIZE, SCALE_COLOURS = 256, 128  # of a PNG palette, and those of them for the colour scale
+COLOUR_SCALE = "viridis"
+PANEL_WIDTH = 2.9  # inches, of four panels beside each other
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ def scatter_values(
     """Draw points coloured by their values, on a scale from 0 to ``upper``."""
     axes.set(aspect="equal", xticks=[], yticks=[])
     return axes.scatter(
-        positions[:, 0], positions[:, 1], c=values, s=size, vmin=0, vmax=upper, cmap="viridis", linewidths=0
+        positions[:, 0], positions[:, 1], c=values, s=size, vmin=0, vmax=upper, cmap=COLOUR_SCALE, linewidths=0
     )
 
 
@@ -57,7 +61,8 @@ def panel_per_method(
     size: float = 30,
 ) -> Figure:
     """Draw the values of each method in a panel of its own, on one colour scale."""
-    figure, panels = _grid_of_panels(len(values))
+    across, up = np.ptp(positions, axis=0)
+    figure, panels = _grid_of_panels(len(values), height=float(np.clip(1.5 + PANEL_WIDTH * 2 * up / across, 4.5, 7.5)))
     upper = colour_limit(np.concatenate(list(values.values())))
     for axes, (method, of_method) in zip(panels, values.items(), strict=True):
         dots = scatter_values(axes, positions, of_method, upper, size)
@@ -81,14 +86,21 @@ def surface_per_method(
     for axes, (method, of_method) in zip(panels, values.items(), strict=True):
         axes.set(aspect="equal", xticks=[], yticks=[])
         drawn = axes.tripcolor(
-            vertices[:, 0], vertices[:, 1], of_method, triangles=faces[seen], vmin=0, vmax=upper, shading="gouraud"
+            vertices[:, 0],
+            vertices[:, 1],
+            of_method,
+            triangles=faces[seen],
+            vmin=0,
+            vmax=upper,
+            cmap=COLOUR_SCALE,
+            shading="gouraud",
         )
         axes.set_title(f"{method}, mean {np.nanmean(of_method):.2f}")
     figure.colorbar(drawn, ax=panels, label=label, shrink=0.7, extend="max")
     return figure
 
 
-def _grid_of_panels(count: int, height: float = 6.5) -> tuple[Figure, list[Axes]]:
+def _grid_of_panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure with so many panels in two rows."""
     figure = Figure(figsize=(13, height), layout="constrained")
     panels = list(figure.subplots(2, (count + 1) // 2).ravel())
@@ -106,7 +118,15 @@ def to_bytes(figure: Figure, file_type: str) -> bytes:
 
 
 def _with_palette(png: bytes) -> bytes:
-    """Reduce a picture to a palette: charts need no more colours, and the file shrinks to a quarter."""
+    """Reduce a picture to the colour scale and its most frequent colours: the file shrinks to a third."""
+    picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+    colours, index, counts = np.unique(picture.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
+    scale = colormaps[COLOUR_SCALE](np.linspace(0, 1, SCALE_COLOURS), bytes=True)[:, :3]
+    frequent = colours[np.argsort(-counts, kind="stable")[: PALETTE_SIZE - SCALE_COLOURS]]
+    palette = np.concatenate([scale, frequent])
+    nearest = cKDTree(palette).query(colours)[1].astype(np.uint8)
+    reduced = Image.fromarray(nearest[index.ravel()].reshape(picture.shape[:2]))
+    reduced.putpalette(palette.ravel().tolist())
     buffer = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(PALETTE_SIZE).save(buffer, "png", optimize=True)
+    reduced.save(buffer, "png", optimize=True)
     return buffer.getvalue()

@@ -60,6 +60,7 @@ ENLARGEMENT = 20  # of the deviations in the figure
 REGION_RADIUS = 35.0  # mm, of the region that is hidden in all clouds
 SHOWN_POSES = 12  # in the figure of the set-up
 PYRAMID = 35.0  # mm, height of the drawn sensors
+PANELS_IN_A_ROW = 4  # of the trajectories
 
 
 def run(plan: Plan, seed: int) -> Outcome:
@@ -204,19 +205,22 @@ def _surface(one: Fitted) -> Figure:
 
 def _set_up(scene: simulate.Simulation) -> Figure:
     """Draw the undeformed body with its landmarks, and some of the sensors as pyramids that point at it."""
-    figure = Figure(figsize=(8, 6), layout="constrained")
-    axes = figure.add_subplot(projection="3d")
+    figure = Figure(figsize=(9, 5.4))
+    # in the order in which they are drawn, so that the surface does not cover the landmarks
+    axes = figure.add_subplot(projection="3d", computed_zorder=False)
+    axes.set_position((0, 0, 1, 1))
     axes.plot_trisurf(*scene.vertices.T, triangles=scene.faces, color="0.85", alpha=0.5, linewidth=0)
     hidden = _region(scene)[scene.landmarks]
-    for chosen, colour in ((~hidden, "0.25"), (hidden, "tab:red")):
-        axes.plot(*scene.template[chosen].T, ".", color=colour, markersize=3)
+    for chosen, colour, size in ((~hidden, "0.25", 3), (hidden, "tab:red", 5)):
+        axes.plot(*scene.template[chosen].T, ".", color=colour, markersize=size)
     step = max(1, len(scene.translations) // SHOWN_POSES)
     for rotation, position in zip(scene.rotations[::step], scene.translations[::step], strict=True):
         for ends in _pyramid() @ rotation.T + position:
             axes.plot(*ends.T, "-", color="tab:blue", linewidth=1)
     closed = np.vstack([scene.translations, scene.translations[:1]])
     axes.plot(*closed.T, "-", color="0.6", linewidth=0.7)
-    axes.set(xlabel="x (mm)", ylabel="y (mm)", zlabel="z (mm)", zticks=[-50, 0, 50], aspect="equal")
+    axes.set(xlabel="x (mm)", ylabel="y (mm)", zticks=[-50, 0, 50])
+    axes.set_box_aspect(np.ptp([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()], axis=1), zoom=1.2)
     axes.view_init(elev=35, azim=-60)
     return figure
 
@@ -254,18 +258,20 @@ def _pose_table(models: dict[str, GPA], scene: simulate.Simulation, name: str) -
 def _trajectories(models: dict[str, GPA], scene: simulate.Simulation) -> Figure:
     """Draw the path in one panel per method, and the position errors of all methods below."""
     figure = Figure(figsize=(14, 10), layout="constrained")
-    grid = figure.add_gridspec(3, 4, height_ratios=(1, 1, 0.7))
+    grid = figure.add_gridspec(3, PANELS_IN_A_ROW, height_ratios=(1, 1, 0.7))
     below = figure.add_subplot(grid[2, :])
     true = scene.translations
     for i, method in enumerate(ALL_METHODS):
         deviations = aligned_poses(models[method], scene.template)[1] - true
-        axes = figure.add_subplot(grid[i // 4, i % 4])
+        axes = figure.add_subplot(grid[i // PANELS_IN_A_ROW, i % PANELS_IN_A_ROW])
         closed = np.vstack([true, true[:1]])
         enlarged = true + ENLARGEMENT * deviations
         (line,) = axes.plot(*closed[:, :2].T, "-", color="0.7", linewidth=3)
         (dots,) = axes.plot(*enlarged[:, :2].T, "o-", color="tab:blue", markersize=3, linewidth=1)
         axes.plot(*scene.template[:, :2].T, ".", color="0.8", markersize=2)
-        axes.set(title=method, aspect="equal", xlabel="x (mm)", ylabel="y (mm)")
+        axes.set(title=method, aspect="equal")
+        axes.set_xlabel("x (mm)" if i >= PANELS_IN_A_ROW else "")
+        axes.set_ylabel("y (mm)" if i % PANELS_IN_A_ROW == 0 else "")
         errors = np.linalg.norm(deviations, axis=1)
         below.plot(np.arange(1, len(errors) + 1), errors, ".-", label=method, linewidth=1)
     below.set(xlabel="cloud", ylabel="position error (mm)", ylim=(0, None))

@@ -22,14 +22,22 @@ INDEX = "index.html"
 GENERATOR = '<meta name="generator" content="kernelgpa reproduce">'
 FILE_LIST = re.compile(r'<meta name="files" content="([^"]*)">')
 EXTRA_STYLE = """
-.scroll { max-height: none; margin: 1rem 0; } th { vertical-align: bottom; }
-.scroll :is(th, td):first-child { position: sticky; left: 0; min-width: 7rem; background: var(--card); }
+.scroll { max-height: none; margin: 1rem 0; } th { vertical-align: bottom; } th, td { padding-inline: .5rem; }
+.scroll :is(th, td):first-child, .words td { white-space: normal; } .scroll :is(th, td):first-child { min-width: 7rem; }
+.scroll table { border-collapse: separate; border-spacing: 0; } .scroll td { border-top: 1px solid var(--line); }
+.scroll tr { border: 0; }
 td.best { font-weight: 700; background: var(--wash); }
 li.holds::marker { content: "\\2713  "; color: var(--accent); }
 li.fails::marker { content: "\\2717  "; color: #b35900; }
+ul.claims { padding-left: 1.6rem; } .claims li { margin-bottom: .25rem; overflow-wrap: anywhere; }
+details { margin: 1rem 0; }
 figure { margin: 1.5rem 0; } img { max-width: 100%; background: white; }
+@media (max-width: 40rem) { dl { display: block; } dt { font-weight: 600; } dd { margin-bottom: .4rem; } }
+header code { overflow-wrap: anywhere; }
 .tuned { font-family: ui-monospace, monospace; font-size: .85em; overflow-wrap: anywhere; }
 """
+SOURCES = {"paper": "the paper's", "here": "this project's"}  # with which claims begin
+MISSING = formatted(float("nan"))
 INTRODUCTION = (
     "The scenes are made by the paper's recipe, and its parameters are listed beside ours. Rows that end in 'in the "
     "paper' are the results of Tables 1 to 3 of Bai, Wu and Bartoli, KernelGPA, IJRR 2023, doi "
@@ -107,17 +115,16 @@ def html(outcomes: Sequence[Outcome], command: str, files: Sequence[str] = ()) -
 def _outcome(outcome: Outcome) -> str:
     parts = [f"<h2>{escape(outcome.title)}</h2><p>{escape(outcome.about)}</p>", _parameters(outcome.parameters)]
     parts += [_table(table) for table in outcome.tables]
-    parts += [f'<p class="tuned">{escape(note)}</p>' for note in outcome.notes]
-    parts.append(_claims(outcome.claims))
     parts += [_figure(captioned) for captioned in outcome.figures.values()]
+    parts += [_claims(outcome.claims), _notes(outcome)]
     return "\n".join(parts)
 
 
-def _html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _html_table(head: Iterable[str], rows: Iterable[Iterable[str]], css_class: str = "numbers") -> str:
     """Return a table whose cells are HTML elements."""
     heads = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    return f'<div class="scroll"><table><tr>{heads}</tr>{body}</table></div>'
+    return f'<div class="scroll {css_class}"><table><tr>{heads}</tr>{body}</table></div>'
 
 
 def _cell(text: str, best: bool = False) -> str:
@@ -128,35 +135,62 @@ def _parameters(parameters: Sequence[Parameter]) -> str:
     if not parameters:
         return ""
     rows = ([_cell(one.name), _cell(one.paper), _cell(one.here)] for one in parameters)
-    return _html_table(["parameter", "the paper", "here"], rows)
+    return _html_table(["parameter", "the paper", "here"], rows, "words")
 
 
 def _table(table: Table) -> str:
     rows = []
     for label, values in table.rows:
-        least = min((value for value in values if value == value), default=None)  # without NaN
-        rows.append([_cell(label), *(_cell(formatted(value), value == least) for value in values)])
+        least = formatted(min((value for value in values if value == value), default=float("nan")))  # without NaN
+        known = [formatted(value) for value in values]
+        rows.append([_cell(label), *(_cell(text, text == least != MISSING) for text in known)])
     return _html_table([f"{table.title} ({table.unit})", *table.columns], rows)
 
 
 def _claim_counts(outcomes: Sequence[Outcome]) -> str:
     """Return a table of how many claims of the paper, and of this project, hold in each experiment."""
-    rows = []
-    for outcome in (one for one in outcomes if one.claims):
-        sources = [[c.holds for c in outcome.claims if c.text.startswith(source)] for source in ("paper", "here")]
-        rows.append([_cell(outcome.title), *(_cell(f"{sum(holds)} of {len(holds)}") for holds in sources)])
-    return _html_table(["claims that hold", "the paper's", "this project's"], rows)
+    rows = (
+        [_cell(outcome.title), *(_cell(_count(_claims_of(source, outcome.claims))) for source in SOURCES)]
+        for outcome in outcomes
+        if outcome.claims
+    )
+    return _html_table(["claims that hold", *SOURCES.values()], rows)
+
+
+def _claims_of(source: str, claims: Sequence[Claim]) -> list[Claim]:
+    return [claim for claim in claims if claim.text.startswith(source)]
+
+
+def _count(claims: Sequence[Claim]) -> str:
+    return f"{sum(claim.holds for claim in claims)} of {len(claims)}"
 
 
 def _claims(claims: Sequence[Claim]) -> str:
-    if not claims:
-        return ""
+    """Return the claims of the paper as a list, and those of this project, which are many, as one to unfold."""
+    paper, own = (_claims_of(source, claims) for source in SOURCES)
+    parts = [f"<h3>The paper's claims</h3>{_claim_list(paper)}"] if paper else []
+    if own:
+        head = f"<summary>This project's claims: {_count(own)} hold</summary>"
+        parts.append(f"<details>{head}{_claim_list(own)}</details>")
+    return "".join(parts)
+
+
+def _claim_list(claims: Sequence[Claim]) -> str:
     items = []
     for claim in claims:
         css_class = "holds" if claim.holds else "fails"
         why = f" ({escape(claim.why)})" if claim.why and not claim.holds else ""
-        items.append(f'<li class="{css_class}">{escape(claim.text)}: <em>{escape(claim.found)}</em>{why}</li>')
-    return f"<h3>Claims</h3><ul>{''.join(items)}</ul>"
+        text = escape(claim.text.partition(": ")[2])  # without the source
+        items.append(f'<li class="{css_class}">{text}: <em>{escape(claim.found)}</em>{why}</li>')
+    return f'<ul class="claims">{"".join(items)}</ul>'
+
+
+def _notes(outcome: Outcome) -> str:
+    """Return the chosen settings as a list to unfold, and other notes as paragraphs."""
+    notes = "".join(f'<p class="tuned">{escape(note)}</p>' for note in outcome.notes)
+    if not (notes and outcome.tables):
+        return notes
+    return f"<details><summary>Settings that were chosen from the data</summary>{notes}</details>"
 
 
 def _figure(captioned: CaptionedFigure) -> str:
