@@ -235,8 +235,9 @@ def _boxes(scores: dict[str, dict[str, Scores]]) -> Figure:
     for axes, (name, by_method) in zip(panels.ravel(), scores.items(), strict=True):
         consistency = [by_method[method].consistency for method in ALL_METHODS]
         axes.boxplot([values[np.isfinite(values)] for values in consistency], showfliers=False)
-        axes.set_xticks(range(1, len(ALL_METHODS) + 1), ALL_METHODS, rotation=60)
+        axes.set_xticks(range(1, len(ALL_METHODS) + 1), ALL_METHODS, rotation=60, ha="right", rotation_mode="anchor")
         axes.set_title(name)
     for row in panels:
+        row[0].set_yscale("log")  # of the whole row; errors of the methods differ by factors up to 50
         row[0].set_ylabel("disagreement (mm)")
     return figure
