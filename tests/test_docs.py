@@ -150,6 +150,20 @@ def test_every_equation_has_one_number_and_a_row_in_the_table():
     assert sorted(listed) == sorted(numbers)
 
 
+def test_the_contents_name_the_equations_of_each_section():
+    contents, *sections = re.split(r"^## ", THEORY, flags=re.MULTILINE)
+    titles = re.findall(r"^(\d+)\. \[(.+?)\]\(#.*?\)(?:: eqs?\. (.+))?$", contents, re.MULTILINE)
+    assert [f"{number}. {title}" for number, title, _ in titles] == [one.splitlines()[0] for one in sections]
+    for (_, _, listed), section in zip(titles, sections, strict=True):
+        in_text = "\n".join(re.findall(r"```text\n(.*?)```", section, re.DOTALL))
+        found = {re.match(r"\d+", number)[0] for number in re.findall(r"\((\d+[a-z]?)\)$", in_text, re.MULTILINE)}
+        named = set()
+        for part in re.findall(r"\d+[a-z]?(?: to \d+[a-z]?)?", listed):
+            first, *last = (int(re.match(r"\d+", one)[0]) for one in part.split(" to "))
+            named |= set(map(str, range(first, (last or [first])[0] + 1)))
+        assert named == found, section.splitlines()[0]
+
+
 def test_every_equation_that_the_code_cites_is_in_the_theory():
     lists = re.findall(r"\beqs?\. (\d+[a-z]?(?:(?:, | and | to )\d+[a-z]?)*)", SOURCE)
     cited = {number for one in lists for number in re.findall(r"\d+[a-z]?", one)}
@@ -169,10 +183,13 @@ def equations_in(cells):
 @pytest.mark.parametrize("page", ["theory.md", "paper.md"])
 def test_the_tests_that_the_pages_name_exist(page):
     tests = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")}
-    named = re.findall(r"`(test_\w+)` in \[(test_\w+\.py)\]", (DOCS / page).read_text(encoding="utf-8"))
+    named = re.findall(
+        r"((?:`test_\w+`, )*`test_\w+`) in \[(test_\w+\.py)\]", (DOCS / page).read_text(encoding="utf-8")
+    )
     assert named
-    for test, file in named:
-        assert f"def {test}(" in tests[file], (test, file)
+    for names, file in named:
+        for test in re.findall(r"test_\w+", names):
+            assert f"def {test}(" in tests[file], (test, file)
 
 
 def test_every_statement_of_the_paper_has_its_module_and_its_test():
@@ -213,6 +230,7 @@ NUMBERED_IN_THE_PAPER = {
     "Definition": 12,
     "Example": 3,
     "Table": 3,
+    "Figure": 14,
 }
 
 

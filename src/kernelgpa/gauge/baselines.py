@@ -7,7 +7,7 @@ moves them like the others, which adds b at landmarks that the moved cloud did n
 landmarks only; ``pairwise-published`` is the program, with which the paper compares its scales (Figure 3).
 
 Factorisation (Tomasi and Kanade).  The left singular vectors of all clouds side by side,  [P_1 ... P_n] = U S V',  are
-used instead of the eigenvectors.
+used instead of the eigenvectors (section 11 of the paper).
 """
 
 from __future__ import annotations

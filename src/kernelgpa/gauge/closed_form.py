@@ -67,7 +67,7 @@ def mode_moments(stacked: StackedClouds, X: Array) -> ModeMoments:
 
 
 def coinciding_blocks(spectrum: Spectrum, axes: IndexArray) -> list[Block]:
-    """Some modes, as many as the map has dimensions, in blocks of eigenvalues that coincide to rounding."""
+    """As many modes as the map has dimensions, in blocks of eigenvalues that coincide to rounding (section 8.1)."""
     boundaries = np.flatnonzero(np.abs(np.diff(spectrum.values[axes])) > spectrum.rounding) + 1
     return [(block, block) for block in np.split(np.arange(len(axes)), boundaries)]
 

@@ -1,6 +1,7 @@
 """The pose of one cloud relative to given landmark positions, and its jackknife covariance.
 
-The pose minimises  sum_j w_j |R p_j + t - q_j|^2  over rigid motions (R, t).
+The pose minimises  sum_j w_j |R p_j + t - q_j|^2  over rigid motions (R, t).  This rigid Procrustes analysis of one
+cloud determines its pose once the positions are known (Remark 2 of the paper).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rigid and similarity registration of all clouds.
+"""Rigid and similarity registration of all clouds: Rigid-GPA (section 3.2 of the paper).
 
 With every landmark of the map free,
 

@@ -83,6 +83,7 @@ def _gauge_of(
     find: ScaleMethod,
     start: Array | None = None,
 ) -> GaugeOptimum:
+    """The map X A of some eigenvectors; with A diagonal, the one of lowest cost for its scales (Theorem 3)."""
     X = spectrum.vectors[:, axes]
     found = find(ScaleProblem(stacked, mode_moments(stacked, X), blocks, start))
     if found.optimum is None:
@@ -117,7 +118,7 @@ def _best_fitting(gauges: list[GaugeOptimum], stacked: StackedClouds) -> GaugeOp
 
 
 def refined_scales(problem: ScaleProblem) -> ScaleSolution:
-    """The maximum of eq. 12, from the given rotations or from the closed form of either handedness."""
+    """The maximum of eq. 12, from the given rotations or from the closed form of either handedness (section 7.4)."""
     moments, least_squares = problem.moments, ModeLeastSquares(problem.moments, problem.blocks)
     if problem.start is not None:
         starts = [problem.start]

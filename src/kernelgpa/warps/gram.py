@@ -2,7 +2,7 @@
 
 With k(x, z) = phi(|x - z| / sigma), points x (k, d), centres z (s, d) and weights w (s, c):
 
-    gram            K = [k(x_i, z_j)]                                   (k, s)
+    gram            K = [k(x_i, z_j)]                                   (k, s)    Definition 4 of the paper
     gram_sum        K w                                                 (k, c)
     gram_gradient   d (K w) / d x                                       (k, c, d)
 

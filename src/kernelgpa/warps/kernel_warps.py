@@ -1,6 +1,7 @@
 """Kernel warps (KernelGPA, IJRR 2023): exact in dual form, or with few features at inducing points.
 
-The width of the kernel is ``bandwidth`` times the mean distance between the cloud's points.
+The width of the kernel is ``bandwidth`` times the mean distance between the cloud's points (section 9.2 of the paper).
+The kernel is positive definite (Assumption 1); one of a user's is tested.
 """
 
 from __future__ import annotations

@@ -28,7 +28,11 @@ Evaluation = Callable[[Array, Array], Array]
 
 
 class Kernel(ABC):
-    """A positive definite function of r = distance / sigma.  Derive from it to add a kernel."""
+    """A positive definite function of r = distance / sigma.  Derive from it to add a kernel.
+
+    Because r does not depend on the coordinates of a cloud, neither does the kernel matrix (Propositions 3 and 4 of the
+    paper).
+    """
 
     #: 0 if the kernel matrix is positive definite; 2 if it is so only for weights that annihilate affine functions
     #: (conditionally positive definite of order 2, such as the thin-plate splines).

@@ -1,4 +1,4 @@
-"""Thin-plate warps with control points on a grid (DefGPA, IJCV 2022).
+"""Thin-plate warps with control points on a grid (DefGPA, IJCV 2022; Example 3 of the paper).
 
 The control points lie on an N^d grid inside the box of the cloud's principal axes, at
 min + span i / (N + 1), i = 1 .. N.  The penalty is 8 pi * smoothing * m_t * (bending energy).
