@@ -43,6 +43,7 @@ Categories = dict[int, tuple[dict[str, GPA], dict[str, Scores]]]
 
 
 def run(plan: Plan, seed: int) -> Outcome:
+    """Return the tables and figures of the lungs: Table 3 and Figures 13 and 14 of the paper."""
     scene = scenes.ct(scenes.CALIBRATED_CT, plan.seen_in, seed)
     categories = fit_categories(scene.points, scene.seen_in, scene.points, plan.settings, plan.tuning, scene.template)
     scores = _scores(categories, "")

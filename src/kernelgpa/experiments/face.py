@@ -66,6 +66,7 @@ MM_PER_METRE = 1000.0
 
 
 def run(plan: Plan, seed: int) -> Outcome:
+    """Return the tables and figures of the faces: Table 2 and Figures 9 to 12 of the paper."""
     calibrated = _fit(scenes.CALIBRATED_FACE, plan, seed)
     harder = _fit(scenes.HARDER_FACE, plan, seed)
     harder = Fitted(harder.scene, harder.models, np.setdiff1d(harder.test, harder.scene.landmarks))

@@ -64,6 +64,7 @@ PANELS_IN_A_ROW = 4  # of the trajectories
 
 
 def run(plan: Plan, seed: int) -> Outcome:
+    """Return the tables and figures of the livers: Table 1 and Figures 4 to 8 of the paper."""
     calibrated = _fit(scenes.CALIBRATED_LIVER, plan.measurements, plan, seed)
     harder = _fit(scenes.HARDER_LIVER, plan.harder, plan, seed)
     table = scoring.score_table("liver", "disagreement on the surface", _as_in_the_paper(calibrated, seed))

@@ -109,6 +109,7 @@ def models(scale_method: str) -> dict[str, DeformableGPA]:
 
 
 def run(plan: Plan, seed: int) -> Outcome:
+    """Return the tables and the figure of the scale methods: Figure 3 of the paper."""
     scene = simulate.sheet(noise=plan.noise, seed=seed)
     views, landmarks = scene.points.shape[:2]
     points = in_image_coordinates(scene.points)

@@ -28,7 +28,7 @@ EXTRA_STYLE = """
 .scroll tr { border: 0; }
 td.best { font-weight: 700; background: var(--wash); }
 li.holds::marker { content: "\\2713  "; color: var(--accent); }
-li.fails::marker { content: "\\2717  "; color: #b35900; }
+li.fails::marker { content: "\\2717  "; color: var(--moderate); }
 ul.claims { padding-left: 1.6rem; } .claims li { margin-bottom: .25rem; overflow-wrap: anywhere; }
 details { margin: 1rem 0; }
 figure { margin: 1.5rem 0; } img { max-width: 100%; background: white; }

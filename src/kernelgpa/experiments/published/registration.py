@@ -63,6 +63,7 @@ def _outcome_or_error(data: DataSet, tuning: TuningPlan) -> Outcome:
 
 
 def outcome_of(data: DataSet, tuning: TuningPlan = scoring.FULL_TUNING) -> Outcome:
+    """Return the errors of all methods on the test points of a data set, or on landmarks that are left out."""
     if data.surfaces and data.test is not None:
         return _on_surfaces(data.name, data.test, tuning)
     if data.test is not None:
