@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -86,6 +87,20 @@ def test_pictures_keep_the_colour_scale_and_the_background():
     assert inside.sum() > 10_000
     # every colour lies between two of the palette, at most half a step from one of them, plus their rounding
     assert np.linalg.norm(shown - true, axis=2)[inside].max() <= steps.max() / 2 + np.sqrt(3)
+
+
+def test_lines_keep_their_colours():
+    colours = ["tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:gray"]
+    figure = Figure(figsize=(8, 6))
+    axes = figure.subplots()
+    for k, colour in enumerate(colours):
+        axes.plot([0, 1], [k, k], color=colour, linewidth=1.5)
+        axes.plot([0, 1], [0, k], color=colour, linewidth=0.5)
+    points = axes.scatter(np.arange(50) / 50, 8 + 0 * np.arange(50), c=np.arange(50), cmap=COLOUR_SCALE)
+    figure.colorbar(points)
+    shown = np.rint(255 * imread(io.BytesIO(to_bytes(figure, "png")))[:, :, :3]).reshape(-1, 3)
+    for colour in colours:
+        assert (shown == np.rint(255 * np.array(to_rgb(colour)))).all(axis=1).sum() > 100, colour
 
 
 def test_panels_are_as_high_as_their_points_need():
