@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from kernelgpa import InvalidObservations, Observations, RigidGPA
-from kernelgpa.errors import FormatError
+from kernelgpa.errors import FormatError, KernelGPAWarning
 from kernelgpa.io import csv_file
 from kernelgpa.io.attributes import parse_attributes
 from kernelgpa.io.landmark_file import ReadOptions
-from kernelgpa.io.links import parse_links
+from kernelgpa.io.links import parse_links, read_links
 from test_damaged_files import FUZZ, mutated
 
 CLOUDS, LANDMARKS = ["ann", "bob", "eve"], ["nose", "ear", "chin", "eye", "lip"]
@@ -212,10 +212,22 @@ def fuzz_tables(count):
         assert 0 < refused < count
 
 
+@pytest.mark.filterwarnings("ignore:the first row")
 def test_corrupt_attributes_and_links_are_refused_or_valid():
     fuzz_tables(FUZZ)
 
 
+@pytest.mark.filterwarnings("ignore:the first row")
 @pytest.mark.slow
 def test_twenty_thousand_corrupt_attributes_and_links_are_refused_or_valid():
     fuzz_tables(20_000)
+
+
+def test_links_may_have_a_header_and_quotes(tmp_path):
+    (tmp_path / "links.csv").write_text('"from","to"\n"nose","2"\n"3","nose"\n', encoding="utf-8")
+    with pytest.warns(KernelGPAWarning, match="header"):
+        found = read_links(tmp_path / "links.csv", ["nose", "ear", "chin"])
+    assert_array_equal(found, [[0, 1], [2, 0]])
+    (tmp_path / "links.csv").write_text("nose,ear\nnoze,eer\n", encoding="utf-8")  # wrong names are no header
+    with pytest.raises(FormatError, match="line 2.*'noze'"):
+        read_links(tmp_path / "links.csv", ["nose", "ear", "chin"])

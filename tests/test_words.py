@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelgpa import io
+from kernelgpa import RigidGPA, io
 from kernelgpa.io.files import drop_unsupported
-from kernelgpa.report.vocabulary import vocabulary
+from kernelgpa.report import Metadata
+from kernelgpa.report.data import PageLimits, page_data
+from kernelgpa.report.summary import Assessment
+from kernelgpa.report.vocabulary import vocabulary, with_unit
 
 WORDS = {".mrk.json": ("specimen", "landmark"), ".tps": ("specimen", "landmark"), ".trc": ("frame", "marker")}
 
@@ -143,3 +146,34 @@ def test_tables_of_r_hold_specimens(kernelgpa, header):
 def test_names_and_options_are_not_translated(text, names, expected):
     assert vocabulary("frame").translate(text, names) == expected
     assert vocabulary("cloud").translate(text, names) == text
+
+
+@pytest.mark.parametrize("unit", ["mm", r"\1", None])
+def test_messages_name_the_unit_if_it_is_known(unit):
+    text = "error 1.1 in the unit of the data, 3 more (in the unit of the data)"
+    expected = text if unit is None else f"error 1.1 {unit}, 3 more (in {unit})"
+    assert with_unit(text, unit) == expected
+
+
+def test_findings_have_the_same_codes_in_all_words(kernelgpa):
+    points = body()
+    points[2] = points[1] + 7  # the same cloud twice
+    points[4, [1, 2]] = points[4, [2, 1]]
+    found = {}
+    for suffix in (".mrk.json", ".trc", ".csv"):
+        folder = suffix.replace(".", "")
+        write(folder, suffix, points)
+        assert kernelgpa("register", folder, "-o", f"{folder}-out", "--method", "rigid")[0] == 0
+        summary = json.loads(Path(f"{folder}-out/summary.json").read_text(encoding="utf-8"))
+        found[suffix] = [(one["code"], round(one["severity"], 3)) for one in summary["findings"]]
+        with Path(f"{folder}-out/findings.csv").open(encoding="utf-8", newline="") as file:
+            assert [row["code"] for row in csv.DictReader(file)] == [code for code, _ in found[suffix]]
+    assert "same-cloud-twice" in [code for code, _ in found[".csv"]]
+    assert found[".mrk.json"] == found[".csv"] == found[".trc"]
+
+
+def test_a_size_of_each_cloud_means_specimens_and_no_trajectory():
+    for scaling in (False, True):
+        page = page_data(Assessment.of(RigidGPA(scaling=scaling).fit(body())), Metadata(), PageLimits())
+        assert page.words.trajectory is not scaling
+        assert ("procrustes_distance" in {column.name for column in page.cloud_table}) is scaling

@@ -18,6 +18,7 @@ import typer
 
 from ..errors import FormatError, InvalidObservations, InvalidSetting
 from ..io.atomic import require_writable_file, write_bytes
+from ..io.file_list import GENERIC, known_suffix
 from ..io.files import FORMATS
 from ..io.landmark_file import LabelledCloud, LandmarkFile
 from ..streaming import StreamingGPA
@@ -92,6 +93,7 @@ def stream(
 
         sensor | kernelgpa stream - --window 100 --map
     """
+    _require_lines(frames)
     _require_window(window, every)
     _require_distinct(frames, output, checkpoint, view)
     name = None if method is None else method.value
@@ -107,6 +109,15 @@ def stream(
         ended = run.process(lines, str(frames))
     if not ended and not follow:
         raise typer.Exit(STOPPED)
+
+
+def _require_lines(frames: Path) -> None:
+    """A file of a landmark format holds all frames at once, not one per line."""
+    suffix = known_suffix(frames, list(FORMATS))
+    if suffix is not None and suffix not in GENERIC:
+        raise FormatError(
+            frames, None, f"a {suffix} file holds no lines of JSON", f"register it with: kernelgpa register {frames}"
+        )
 
 
 def _require_window(window: int | None, every: int) -> None:

@@ -101,6 +101,8 @@ def suffix_of(path: Path) -> str:
 def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> LandmarkFile:
     """Read one file: all of it, or the frames and markers that the options name."""
     path, options = Path(path), options or ReadOptions()
+    if not path.exists():
+        raise FormatError(path, None, "there is no such file or folder", "check the name")
     suffix = suffix_of(path)
     if not is_unicode(path.name):
         raise FormatError(repr(str(path)), None, "the file name is not valid Unicode", "rename the file")
@@ -110,8 +112,8 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> La
         data = path.read_bytes()
     except IsADirectoryError:
         raise FormatError(path, None, "it is a folder", "expected a file") from None
-    except FileNotFoundError:
-        raise FormatError(path, None, "there is no such file", "check the name") from None
+    except FileNotFoundError:  # removed just now
+        raise FormatError(path, None, "there is no such file or folder", "check the name") from None
     name = unicodedata.normalize("NFC", path.name[: -len(suffix)])  # some systems store an umlaut as two characters
     file = FORMATS[suffix].parse(data, str(path), replace(options, name=name))
     if not file.clouds:

@@ -7,7 +7,7 @@ said in ``trust.agreement``.
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import numpy as np
@@ -24,12 +24,14 @@ from .packing import PackedArray, base64_of, packed
 from .summary import Assessment, ReportedFinding
 from .tables import Column
 from .tuning import Pairs, TuningData, shown_settings, tuning_data, without_folders
-from .vocabulary import Vocabulary, vocabulary
+from .vocabulary import Vocabulary, vocabulary, with_unit
 
 AXES_MARGIN = 0.25  # of the map's extent: warped points farther outside do not enlarge the axes
 MOST_LISTED_UNSEEN = 40  # pairs of a cloud and a landmark: the page lists these in a sentence
 MOST_LINKED, LINKED_NEIGHBOURS = 200, 2  # landmarks of which each is joined to its neighbours
 PADDING = 0.04  # of the extent, on each side of the axes
+# sizes and shape distances mean little where a moving sensor sees a part of the scene
+SHAPE_COLUMNS = ("centroid_size", "procrustes_distance", "outlier")
 DESCRIPTIONS = {
     "RigidGPA": "rigid motions",
     "AffineGPA": "affine warps",
@@ -163,7 +165,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
     gpa, agreement = assessment.gpa, assessment.agreement
     observations = gpa.observations_
     drawn = _drawn_landmarks(len(observations.clouds), len(gpa.map_), observations.dimension, limits)
-    words = vocabulary(metadata.kind)
+    words = replace(vocabulary(metadata.kind), trajectory=_has_trajectory(gpa, metadata))
     findings = assessment.reported_findings(metadata)
     return PageData(
         title=str(metadata.title),
@@ -182,7 +184,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         mirrored=[str(observations.names[t]) for t in gpa.registration_.problem.left_out],
         rejected=None if gpa.robust_ is None else int(np.sum(agreement.visible & ~agreement.inliers)),
         certificate=words.translate(_certificate(gpa)),
-        choice=words.translate(str(gpa.automatic_ or "")),
+        choice=words.translate(with_unit(str(gpa.automatic_ or ""), metadata.unit)),
         summary=_error_summary(agreement),
         findings=findings,
         map=packed(gpa.map_),
@@ -211,14 +213,18 @@ def _notes(assessment: Assessment, metadata: Metadata, words: Vocabulary, findin
 
 def _cloud_table(assessment: Assessment, metadata: Metadata) -> list[PageColumn]:
     columns = assessment.cloud_columns(metadata.attributes)
-    return [PageColumn.of(column) for column in columns if _is_shown(column, metadata)]
+    compared = bool(metadata.attributes) or _are_shapes(assessment.gpa, metadata)
+    return [PageColumn.of(column) for column in columns if compared or column.name not in SHAPE_COLUMNS]
 
 
-def _is_shown(column: Column, metadata: Metadata) -> bool:
-    """Sizes and shape distances mean little where a moving sensor sees a part of the scene."""
-    of_shape = column.name in ("centroid_size", "procrustes_distance", "outlier")
-    compared = bool(metadata.attributes) or metadata.faces is not None or vocabulary(metadata.kind).shapes
-    return not of_shape or compared
+def _are_shapes(gpa: GPA, metadata: Metadata) -> bool:
+    """Whether clouds are bodies to compare: meshes in correspondence, specimens, or clouds that differ in size."""
+    return metadata.faces is not None or gpa._sizes_differ or vocabulary(metadata.kind).shapes
+
+
+def _has_trajectory(gpa: GPA, metadata: Metadata) -> bool:
+    """Whether the poses are those of a moving sensor, which knows no sizes."""
+    return vocabulary(metadata.kind).trajectory and not _are_shapes(gpa, metadata)
 
 
 def _unseen(visible: BoolArray) -> list[tuple[int, int]] | None:

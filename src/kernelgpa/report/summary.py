@@ -21,7 +21,7 @@ from ..trust.procrustes import ProcrustesStatistics, procrustes_statistics
 from ..typing import Array, Name
 from .metadata import Metadata
 from .tables import Column, cloud_columns, known_medians, landmark_columns
-from .vocabulary import vocabulary, with_option_names
+from .vocabulary import vocabulary, with_option_names, with_unit
 
 NO_LOSS = "none"  # the word for no robust loss in settings files and on the command line
 Scalar = bool | int | float | str | None  # what both JSON and TOML can hold, except that TOML has no null
@@ -74,7 +74,7 @@ class Assessment:
         names = words.changed_by_translation(self.names)
 
         def worded(text: str) -> str:
-            translated = words.translate(text, names)
+            translated = with_unit(words.translate(text, names), metadata.unit)
             return with_option_names(translated) if metadata.from_command_line else translated
 
         return [
@@ -153,7 +153,7 @@ def summarise(assessment: Assessment, metadata: Metadata) -> Summary:
         title=metadata.title,
         method=type(gpa).__name__,
         settings={name: plain_value(value) for name, value in gpa.registration_.settings.items()},
-        automatic=None if gpa.automatic_ is None else str(gpa.automatic_),
+        automatic=None if gpa.automatic_ is None else with_unit(str(gpa.automatic_), metadata.unit),
         clouds=len(observations.clouds),
         landmarks=len(names),
         dimension=observations.dimension,

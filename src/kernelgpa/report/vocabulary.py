@@ -1,4 +1,4 @@
-"""The words of messages, summary and report, by what the files hold and by the interface: two tables.
+"""The words of messages, summary and report, by what the files hold, by the interface and by the unit.
 
 Messages of the library name clouds, landmarks and the map, and arguments of Python.  Users of landmark files know
 specimens and their mean shape, those of motion capture frames and markers (``VOCABULARIES``); users of commands know
@@ -79,6 +79,18 @@ def vocabulary(kind: str) -> Vocabulary:
     return VOCABULARIES.get(kind, VOCABULARIES["cloud"])
 
 
+# -- the unit --
+
+UNIT_UNKNOWN = "in the unit of the data"
+
+
+def with_unit(text: str, unit: str | None) -> str:
+    """A message of the library, which does not know the unit of the data, with the unit that is known."""
+    if not unit:
+        return text
+    return re.sub(rf"(?<=\d) {UNIT_UNKNOWN}", lambda _: f" {unit}", text).replace(UNIT_UNKNOWN, f"in {unit}")
+
+
 # -- options instead of arguments --
 
 # settings that are options of the same name on the command line
@@ -108,6 +120,7 @@ def with_option_names(text: str) -> str:
         text = text.replace(method, "the report")
     for name, option in IN_COMMANDS.items():
         text = text.replace(name, option)
+    text = re.sub(r"\bor None\b", "or none", text)
     text = OPTION.sub(lambda found: f"{_flag(found[1])} {found[2] or ''}".rstrip() if found[1] else found[0], text)
     return LEADING_OPTION.sub(lambda found: f"{_flag(found[1])} is ", text)
 

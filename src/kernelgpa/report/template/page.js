@@ -128,7 +128,7 @@ async function fillPage() {
   addMapControls();
   byId("specimens").hidden = !hasColumn("clouds", "procrustes_distance");
   if (!byId("specimens").hidden) addSpecimens();
-  byId("trajectory").hidden = !words.trajectory || Boolean(data.faces); // meshes in correspondence are shapes
+  byId("trajectory").hidden = !words.trajectory;
   if (!byId("trajectory").hidden) addTrajectory();
   addVisibility();
   byId("spectrum").hidden = !data.eigenvalues;

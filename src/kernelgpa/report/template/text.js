@@ -27,7 +27,13 @@ function formatTick(value) {
 
 const formatCount = (value) => value.toLocaleString("en");
 const formatLength = (value) => formatNumber(value) + (data.unit && Number.isFinite(value) ? `\u00a0${data.unit}` : "");
-const formatPercent = (share) => (Number.isNaN(share) ? "\u2013" : `${Number((100 * share).toPrecision(3))}\u00a0%`);
+
+/** A share of which 100 % means all: it is rounded down. */
+function formatPercent(share) {
+  if (Number.isNaN(share)) return "\u2013";
+  return `${share < 1 && share > 0.1 ? Math.floor(1000 * share) / 10 : Number((100 * share).toPrecision(3))}\u00a0%`;
+}
+
 const countOf = (count, one, several = `${one}s`) => `${formatCount(count)} ${count === 1 ? one : several}`;
 const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
