@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import subprocess
 import sys
@@ -229,5 +230,35 @@ def test_links_may_have_a_header_and_quotes(tmp_path):
         found = read_links(tmp_path / "links.csv", ["nose", "ear", "chin"])
     assert_array_equal(found, [[0, 1], [2, 0]])
     (tmp_path / "links.csv").write_text("nose,ear\nnoze,eer\n", encoding="utf-8")  # wrong names are no header
-    with pytest.raises(FormatError, match="line 2.*'noze'"):
+    with pytest.raises(FormatError, match=r"line 2.*'noze'"):
         read_links(tmp_path / "links.csv", ["nose", "ear", "chin"])
+
+
+def test_names_of_rows_after_reset_index_and_read_csv_are_names_of_clouds():
+    pandas = pytest.importorskip("pandas")
+    columns = [f"{axis}{j + 1}" for j in range(5) for axis in "XYZ"]
+    frame = pandas.DataFrame(np.random.default_rng(0).standard_normal((3, 15)), index=["a", "b", "c"], columns=columns)
+    read_again = pandas.read_csv(io.StringIO(frame.to_csv()))
+    for table in (frame, frame.reset_index(), read_again):
+        assert list(Observations.from_frame(table).names) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("specimen", "landmark", "lat", "y", "z"), "expected cloud, landmark, x, y"),  # not a plane of y and z
+        (("specimen", "who", "x", "y", "z"), "expected a column landmark"),
+        (("nose_y", "nose_z", "ear_y", "ear_z", "chin_y"), "expected coordinates such as"),
+    ],
+)
+def test_a_table_without_x_and_y_is_refused(columns, message):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InvalidObservations, match=message):
+        Observations.from_frame(pandas.DataFrame(np.ones((4, 5)), columns=columns))
+
+
+def test_a_dataset_is_refused_with_the_name_of_an_array_in_it():
+    xarray = pytest.importorskip("xarray")
+    array = xarray.DataArray(np.random.default_rng(0).standard_normal((3, 5, 3)))
+    with pytest.raises(InvalidObservations, match=r"dataset\['position'\]"):
+        RigidGPA().fit(xarray.Dataset({"position": array}))

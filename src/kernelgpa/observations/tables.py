@@ -20,6 +20,7 @@ from .identifiers import listed, refuse_repeats
 
 AXES = ("x", "y", "z")
 CLOUD_COLUMNS = ("cloud", "name", "id", "specimen", "frame")
+INDEX_COLUMNS = ("index", "unnamed: 0")  # what pandas calls the names of rows after reset_index and read_csv
 LANDMARK_COLUMNS = ("landmark", "marker", "point")
 DIMENSION_NAMES = {  # names of the dimensions of a DataArray
     0: (*CLOUD_COLUMNS, "time", "scan"),
@@ -34,6 +35,11 @@ Parts = tuple[Array, Array | None, list[Name], list[Name]]  # points (n, m, d), 
 
 def is_table(points: Any) -> bool:
     """Whether this is a DataFrame of pandas or a DataArray of xarray."""
+    if _is_a(points, "xarray", "Dataset"):
+        raise InvalidObservations(
+            f"found a Dataset with {', '.join(map(str, points.data_vars))}; give one DataArray of it, such as "
+            f"dataset[{str(next(iter(points.data_vars), 'points'))!r}]"
+        )
     return _is_a(points, "pandas", "DataFrame") or _is_a(points, "xarray", "DataArray")
 
 
@@ -71,7 +77,7 @@ def _named_levels(table: Any) -> bool:
 def _long(frame: Any, columns: dict[str, Any], landmark: Hashable) -> Parts:
     cloud = next((columns[name] for name in CLOUD_COLUMNS if name in columns), None)
     axes = [columns[axis] for axis in AXES if axis in columns]
-    if cloud is None or len(axes) < 2:
+    if cloud is None or not {"x", "y"} <= columns.keys():
         found = ", ".join(map(str, list(frame.columns)[:10]))
         raise InvalidObservations(f"the columns are {found}; expected cloud, landmark, x, y and perhaps z, weight")
     clouds, landmarks = listed(frame[cloud].tolist()), listed(frame[landmark].tolist())
@@ -93,7 +99,7 @@ def _positions(values: Sequence[Name], order: Sequence[Name]) -> IndexArray:
 
 
 def _wide(frame: Any, columns: dict[str, Any]) -> Parts:
-    key = next((columns[name] for name in CLOUD_COLUMNS if name in columns), None)
+    key = next((columns[name] for name in (*CLOUD_COLUMNS, *INDEX_COLUMNS) if name in columns), None)
     names = listed((frame.index if key is None else frame[key]).tolist())
     found: dict[Name, dict[str, Any]] = {}
     for column in frame.columns:
@@ -101,9 +107,11 @@ def _wide(frame: Any, columns: dict[str, Any]) -> Parts:
         if one is not None:
             found.setdefault(one[0], {})[one[1]] = column
     axes = [axis for axis in AXES if any(axis in own for own in found.values())]
-    if len(axes) < 2:
+    if not {"x", "y"} <= set(axes):
         shown = ", ".join(map(str, list(frame.columns)[:10]))
-        raise InvalidObservations(f"the columns are {shown}; expected coordinates such as nose_x, nose_y or X1, Y1")
+        long = {"x", "y"} <= columns.keys()
+        expected = "a column landmark" if long else "coordinates such as nose_x, nose_y or X1, Y1"
+        raise InvalidObservations(f"the columns are {shown}; expected {expected}")
     for label, own in found.items():
         lacking = [axis for axis in axes if axis not in own]
         if lacking:

@@ -165,11 +165,11 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
     gpa, agreement = assessment.gpa, assessment.agreement
     observations = gpa.observations_
     drawn = _drawn_landmarks(len(observations.clouds), len(gpa.map_), observations.dimension, limits)
-    words = replace(vocabulary(metadata.kind), trajectory=_has_trajectory(gpa, metadata))
+    words = vocabulary(metadata.kind)
     findings = assessment.reported_findings(metadata)
     return PageData(
         title=str(metadata.title),
-        words=words,
+        words=replace(words, trajectory=words.trajectory and not _are_shapes(gpa, metadata)),
         unseen=_unseen(agreement.visible),
         links=_links(metadata, gpa.map_),
         surface=None if metadata.surface is None else _surface(*metadata.surface),
@@ -184,7 +184,7 @@ def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) ->
         mirrored=[str(observations.names[t]) for t in gpa.registration_.problem.left_out],
         rejected=None if gpa.robust_ is None else int(np.sum(agreement.visible & ~agreement.inliers)),
         certificate=words.translate(_certificate(gpa)),
-        choice=words.translate(with_unit(str(gpa.automatic_ or ""), metadata.unit)),
+        choice=words.translate(_choice(gpa, metadata.unit)),
         summary=_error_summary(agreement),
         findings=findings,
         map=packed(gpa.map_),
@@ -218,13 +218,8 @@ def _cloud_table(assessment: Assessment, metadata: Metadata) -> list[PageColumn]
 
 
 def _are_shapes(gpa: GPA, metadata: Metadata) -> bool:
-    """Whether clouds are bodies to compare: meshes in correspondence, specimens, or clouds that differ in size."""
+    """Whether clouds are bodies to compare, not views of a sensor: meshes in correspondence, specimens, sizes."""
     return metadata.faces is not None or gpa._sizes_differ or vocabulary(metadata.kind).shapes
-
-
-def _has_trajectory(gpa: GPA, metadata: Metadata) -> bool:
-    """Whether the poses are those of a moving sensor, which knows no sizes."""
-    return vocabulary(metadata.kind).trajectory and not _are_shapes(gpa, metadata)
 
 
 def _unseen(visible: BoolArray) -> list[tuple[int, int]] | None:
@@ -261,6 +256,10 @@ def _certificate(gpa: GPA) -> str:
     if gpa.certificate_ is None:
         return "There is no certificate for the rotations of this method: they do not maximise one quadratic form."
     return str(gpa.certificate_)
+
+
+def _choice(gpa: GPA, unit: str | None) -> str:
+    return "" if gpa.automatic_ is None else with_unit(str(gpa.automatic_), unit)
 
 
 def _error_summary(agreement: Agreement) -> ErrorSummary:
