@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kernelgpa
-from kernelgpa import FormatError, ShapeModel, io
+from kernelgpa import FormatError, InvalidSetting, ShapeModel, io, plotting
 from kernelgpa.cli import main
 from kernelgpa.io.archive import pack_arrays, read_arrays
 from kernelgpa.io.shape_file import from_bytes, to_bytes
@@ -183,3 +184,29 @@ def test_shape_of_a_result_folder_uses_its_files(tmp_path, monkeypatch, capsys):
     assert run(monkeypatch, "shape", "out", "-o", "shapes") == 0
     assert kernelgpa.load("shapes").observations_.names == kernelgpa.load("out").observations_.names
     capsys.readouterr()
+
+
+def test_attributes_are_columns_of_the_shape_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    points = clouds()
+    write(tmp_path / "data.csv", points)
+    names = [one.name for one in io.read("data.csv").clouds]
+    rows = [f"{name},{'pan' if t % 2 else 'gorilla'},{t}" for t, name in enumerate(names)]
+    Path("species.csv").write_text("\n".join(["cloud,species,outlier", *rows[::-1]]) + "\n", encoding="utf-8")
+    assert run(monkeypatch, "shape", "data.csv", "-o", "shapes", "--metadata", "species.csv", "--match", "label") == 0
+    capsys.readouterr()
+    with Path("shapes/clouds.csv").open(encoding="utf-8", newline="") as stream:
+        table = list(csv.DictReader(stream))
+    assert [row["cloud"] for row in table] == names
+    assert [row["species"] for row in table] == ["pan" if t % 2 else "gorilla" for t in range(len(names))]
+    assert [row["outlier_given"] for row in table] == [str(t) for t in range(len(names))]  # outlier is a column of ours
+
+
+def test_scores_are_drawn_in_groups_and_wrong_groups_are_refused():
+    model = ShapeModel(shrinkage=0.5, bandwidth=0.5, noise=0.1).fit(clouds())
+    n = len(model.scores_)
+    drawn = plotting.score_scatter(model, groups=["a", "b"] * (n // 2) + ["a"] * (n % 2))
+    texts = {text.get_text() for text in drawn.get_legend().get_texts()}
+    assert {"a", "b"} <= texts
+    with pytest.raises(InvalidSetting, match=f"expected one for each of {n} clouds"):
+        plotting.score_scatter(model, groups=["a"])

@@ -14,8 +14,9 @@ import typer
 from ..errors import InvalidSetting
 from ..estimators import KernelGPA
 from ..io.atomic import require_writable, write_folder
+from ..io.attributes import Attributes, read_attributes
 from ..io.completed import SD_TABLE, CompletedFiles, deviation_table
-from ..io.files import read_files
+from ..io.files import FORMATS, read_files
 from ..io.landmark_file import LandmarkFile, ReadOptions
 from ..io.matching import MatchedClouds, match_clouds
 from ..observations import Observations
@@ -57,6 +58,7 @@ class Sources:
     files: list[LandmarkFile]
     options: ReadOptions
     matched: MatchedClouds
+    attributes_file: str | None  # the table of the clouds' attributes
 
 
 @app.command()
@@ -68,6 +70,7 @@ def shape(
     modes: Modes = None,
     scaling: Sizes = False,
     reading: MatchOptions,
+    metadata: options.Attributes = None,
     unit: options.Unit = None,
     title: options.Title = None,
     verbose: options.Verbose = False,
@@ -75,26 +78,37 @@ def shape(
     """Learn the distribution of the shapes: mean, modes, scores, sizes, distances and outliers.
 
     The folder holds the aligned clouds (aligned.csv), a table of the clouds (clouds.csv), the modes (modes.csv), the
-    model (model.npz), plots, and a page with a slider through each mode (modes.html).
+    model (model.npz), plots, and a page with a slider through each mode (modes.html).  With --metadata, the scores are
+    coloured by the first column of the table.
 
     Examples:
 
         kernelgpa shape skulls/*.mrk.json -o shapes --scaling
 
+        kernelgpa shape skulls -o shapes --scaling --metadata species.csv
+
         kernelgpa shape out -o shapes
     """
     require_replaceable_shapes(output)
     require_writable(output)
-    sources = _read(files, reading)
+    sources = _read(files, reading, metadata)
+    about = _metadata(sources, unit, title or output.resolve().name)
     with printed_warnings():
         model = ShapeModel(n_modes=modes, scaling=scaling).fit(_seen(sources.matched)[0])
+    write_shapes(model, output, about)
+    typer.echo(worded(_summary(model, about.unit, output)))
+
+
+def _metadata(sources: Sources, unit: str | None, title: str) -> Metadata:
     matched = sources.matched
-    every = len(matched.landmarks) == len(model.observations_.landmarks)
-    metadata = Metadata(
-        title=title or output.resolve().name, unit=unit or matched.unit, faces=matched.faces if every else None
-    )
-    write_shapes(model, output, metadata)
-    typer.echo(worded(_summary(model, metadata.unit, output)))
+    attributes: Attributes = {}
+    if sources.attributes_file is not None:
+        attributes, notes = read_attributes(Path(sources.attributes_file), matched.names, list(FORMATS))
+        for note in notes:
+            print_message(f"note: {note}")
+    every_landmark = not np.isnan(matched.points[:, :, 0]).all(axis=0).any()
+    faces = matched.faces if every_landmark else None
+    return Metadata(title=title, unit=unit or matched.unit, faces=faces, kind=matched.kind, attributes=attributes)
 
 
 @app.command()
@@ -156,19 +170,22 @@ def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) 
     return found
 
 
-def _read(given: list[Path], reading: MatchOptions) -> Sources:
+def _read(given: list[Path], reading: MatchOptions, attributes: Path | None = None) -> Sources:
     """The files given, or those of a result folder with its settings; options that are typed come first."""
+    typed = {**reading.given(), "metadata": None if attributes is None else str(attributes)}
     if len(given) == 1 and (given[0] / SETTINGS).is_file():
-        settings = run_settings(given[0] / SETTINGS, reading.given())
+        settings = run_settings(given[0] / SETTINGS, typed)
     else:
-        settings = run_settings(None, {**reading.given(), "files": [str(path) for path in given]})
+        settings = run_settings(None, {**typed, "files": [str(path) for path in given]})
     paths, read_options = settings.files, settings.read_options
     use_words_of(paths, read_options.recursive)
     with printed_warnings():
         read, notes = read_files(paths, read_options)
     matched = match_clouds(read, options=read_options, notes=notes)
     print_matching(matched)
-    return Sources([Path(path) for path, _ in read], [file for _, file in read], read_options, matched)
+    return Sources(
+        [Path(path) for path, _ in read], [file for _, file in read], read_options, matched, settings.metadata
+    )
 
 
 def _seen(matched: MatchedClouds) -> tuple[Observations, BoolArray]:

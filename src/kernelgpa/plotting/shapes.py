@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,11 +11,12 @@ from matplotlib.ticker import MaxNLocator
 
 from ..errors import InvalidSetting
 from ..shape import ShapeModel
-from ..typing import Array, IndexArray
+from ..typing import Array, BoolArray, IndexArray
 from .drawing import axes_2d, finish
 
 MOST_BARS = 20
 MOST_NAMES = 60  # clouds that are each named
+MOST_COLOURS = 10  # of groups, before markers change
 NULL_REPETITIONS = 20
 NULL_QUANTILE = 0.95
 
@@ -57,8 +60,16 @@ def null_shares(model: ShapeModel) -> Array:  # (k,)
     return np.concatenate([found, np.zeros(max(0, len(model.variances_) - len(found)))])
 
 
-def score_scatter(model: ShapeModel, first: int = 0, second: int = 1, ax: Axes | None = None) -> Axes:
+def score_scatter(
+    model: ShapeModel,
+    first: int = 0,
+    second: int = 1,
+    ax: Axes | None = None,
+    groups: Sequence[object] | None = None,
+) -> Axes:
     """Draw the scores of the clouds on two modes, with their names; bars are what unseen landmarks leave open.
+
+    ``groups`` : the group of each cloud, such as its species, which colours it.
 
     Examples
     --------
@@ -78,10 +89,7 @@ def score_scatter(model: ShapeModel, first: int = 0, second: int = 1, ax: Axes |
     x, y = scores[:, first], scores[:, second]
     ax.errorbar(x, y, open_[:, second], open_[:, first], fmt="none", ecolor="0.8", zorder=1)
     far = np.isin(np.arange(len(x)), [model.observations_.cloud_index(name) for name in model.outliers_])
-    ax.scatter(x[~far], y[~far], s=14, color="tab:blue", zorder=2)
-    if far.any():
-        ax.scatter(x[far], y[far], s=24, color="tab:red", zorder=2, label="outliers")
-        ax.legend()
+    _group_points(ax, x, y, far, groups)
     if len(x) <= MOST_NAMES:
         for name, a, b in zip(model.observations_.names, x, y, strict=True):
             ax.annotate(str(name), (a, b), fontsize=6, xytext=(3, 3), textcoords="offset points")
@@ -93,6 +101,31 @@ def score_scatter(model: ShapeModel, first: int = 0, second: int = 1, ax: Axes |
         title="Scores of the clouds",
     )
     return ax
+
+
+def _group_points(
+    ax: Axes,
+    x: Array,  # (n,)
+    y: Array,  # (n,)
+    far: BoolArray,  # (n,)
+    groups: Sequence[object] | None,
+) -> None:
+    """Points in the colours of their groups, outliers with a ring."""
+    if groups is None:
+        ax.scatter(x[~far], y[~far], s=14, color="tab:blue", zorder=2)
+    elif len(groups) != len(x):
+        raise InvalidSetting(f"groups has {len(groups)} entries; expected one for each of {len(x)} clouds")
+    else:
+        texts = np.array([str(group) for group in groups], dtype=object)
+        for i, group in enumerate(sorted(set(texts))):
+            own = texts == group
+            marker = "os^Dv"[i // MOST_COLOURS % 5]
+            ax.scatter(x[own], y[own], s=14, color=f"C{i % MOST_COLOURS}", marker=marker, zorder=2, label=group or "-")
+    if far.any():
+        style = {"color": "tab:red"} if groups is None else {"facecolors": "none", "edgecolors": "0.3"}
+        ax.scatter(x[far], y[far], s=24 if groups is None else 60, zorder=2, label="outliers", **style)  # type: ignore[arg-type]
+    if far.any() or groups is not None:
+        ax.legend(fontsize=7)
 
 
 def mode_shapes(model: ShapeModel, modes: int = 3, faces: IndexArray | None = None) -> Figure:

@@ -11,6 +11,7 @@ modes.html     the mean shape with a slider through each mode
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from ..io.atomic import is_temporary, write_folder
 from ..io.shape_file import is_shape_model, to_bytes
 from ..plotting.shapes import mode_shapes, score_scatter, scree
 from ..shape import ShapeModel
-from ..typing import IndexArray
 from .csv_tables import coordinate_table, csv_text
 from .metadata import Metadata
 from .shape_page import render_modes
@@ -48,16 +48,16 @@ def write_shapes(model: ShapeModel, folder: Path, metadata: Metadata) -> None:
     require_replaceable_shapes(folder)
     files = {
         "aligned.csv": coordinate_table(model.observations_, model.aligned_).encode(),
-        "clouds.csv": csv_text(*_cloud_rows(model)).encode(),
+        "clouds.csv": csv_text(*_cloud_rows(model, metadata.attributes)).encode(errors="backslashreplace"),
         "modes.csv": csv_text(*_mode_rows(model)).encode(),
         MODEL: to_bytes(model),
         "modes.html": render_modes(model, metadata).encode(),
-        **_pictures(model, metadata.faces),
+        **_pictures(model, metadata),
     }
     write_folder(folder, files)
 
 
-def _cloud_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:
+def _cloud_rows(model: ShapeModel, attributes: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[Any]]]:
     k = model.scores_.shape[1]
     header = [
         "cloud",
@@ -87,7 +87,8 @@ def _cloud_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:
         [str(name), *own, *(repr(float(x)) for x in scores[t])]
         for t, (name, *own) in enumerate(zip(model.observations_.names, *columns, strict=True))
     ]
-    return header, rows
+    given = [name if name not in header else f"{name}_given" for name in attributes]
+    return header + given, [[*row, *own] for row, *own in zip(rows, *attributes.values(), strict=True)]
 
 
 def _mode_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:
@@ -101,10 +102,11 @@ def _mode_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:
     return header, rows
 
 
-def _pictures(model: ShapeModel, faces: IndexArray | None) -> dict[str, bytes]:
-    figures: list[Any] = [scree(model).figure, mode_shapes(model, faces=faces)]
+def _pictures(model: ShapeModel, metadata: Metadata) -> dict[str, bytes]:
+    figures: list[Any] = [scree(model).figure, mode_shapes(model, faces=metadata.faces)]
     if model.scores_.shape[1] > 1:
-        figures.insert(1, score_scatter(model).figure)
+        groups = next(iter(metadata.attributes.values()), None)
+        figures.insert(1, score_scatter(model, groups=groups).figure)
     names = PICTURES if len(figures) == len(PICTURES) else (PICTURES[0], PICTURES[2])
     pictures = {}
     for name, figure in zip(names, figures, strict=True):

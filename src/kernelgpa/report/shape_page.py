@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -10,8 +12,33 @@ from ..typing import Array
 from .metadata import Metadata
 
 MOST_MODES = 5
+PLOT_HEIGHT, BELOW, SLIDER_HEIGHT = 520, 70, 85  # pixels: the plot, its axis below, each slider
 SHAPES_MARGIN = 0.05  # around all shapes, as a share of their largest extent
 SLIDER_STEPS = np.linspace(-3, 3, 13)  # standard deviations
+
+
+# the plot keeps its own light colours; a small screen shows it at its own width
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}: modes</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ margin: 0 auto; max-width: 80rem; background: light-dark(#fbfbfa, #12161c); color: light-dark(#1c2430, #e6eaef);
+  font: 16px/1.5 system-ui, sans-serif; }}
+h1, p {{ margin: .6rem 1rem; overflow-wrap: anywhere; }}
+h1 {{ font-size: 1.4rem; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p>The mean shape (grey) and the shapes along one mode at a time (red). Move a slider: the others then stand for 0.</p>
+{plot}
+</body>
+</html>
+"""
 
 
 def render_modes(model: ShapeModel, metadata: Metadata) -> str:
@@ -27,10 +54,10 @@ def render_modes(model: ShapeModel, metadata: Metadata) -> str:
             figure.add_trace(trace)
     axes = _axes(np.concatenate([model.mean_, *(shape for several in shapes for shape in several)]), metadata.unit)
     figure.update_layout(
-        title=f"{metadata.title}: the shapes along one mode at a time",
         sliders=[_slider(model, k, count) for k in range(count)],
-        margin={"b": 40 + 80 * count},
-        height=620 + 80 * count,
+        showlegend=False,
+        margin={"l": 50, "r": 20, "t": 30, "b": BELOW + SLIDER_HEIGHT * count},
+        height=PLOT_HEIGHT + BELOW + SLIDER_HEIGHT * count,
     )
     if model.mean_.shape[1] == 2:
         figure.update_layout(xaxis=axes[0], yaxis={**axes[1], "scaleanchor": "x"})
@@ -38,7 +65,9 @@ def render_modes(model: ShapeModel, metadata: Metadata) -> str:
         names = ("xaxis", "yaxis", "zaxis")
         camera = {"eye": {"x": 1.6, "y": 1.6, "z": 1.2}}
         figure.update_layout(scene={"aspectmode": "data", "camera": camera, **dict(zip(names, axes, strict=True))})
-    return str(figure.to_html(include_plotlyjs=True, full_html=True))
+    config = {"responsive": True, "displaylogo": False, "showSendToCloud": False, "plotlyServerURL": ""}
+    plot = figure.to_html(include_plotlyjs=True, full_html=False, config=config, default_width="100%")
+    return PAGE.format(title=html.escape(metadata.title), plot=plot)
 
 
 def _shape_at(model: ShapeModel, k: int, step: float) -> Array:  # (m, d)
@@ -71,13 +100,16 @@ def _slider(model: ShapeModel, k: int, count: int) -> dict[str, object]:
     for i, step in enumerate(SLIDER_STEPS):
         visible = [True] + [False] * (total - 1)
         visible[1 + k * len(SLIDER_STEPS) + i] = True
-        steps.append({"method": "restyle", "args": [{"visible": visible}], "label": f"{step:+.1f}"})
+        steps.append({"method": "restyle", "args": [{"visible": visible}], "label": f"{step:+g}"})
     share = 100 * model.explained_variance_ratio_[k]
     prefix = f"mode {k + 1} ({share:.0f} % of the variance), standard deviations: "
     return {
         "active": len(SLIDER_STEPS) // 2,
         "steps": steps,
-        "currentvalue": {"prefix": prefix},
-        "y": -0.02 - 0.16 * k,
+        "currentvalue": {"prefix": prefix, "font": {"size": 13}},
+        "font": {"size": 9},
+        "y": -(BELOW + SLIDER_HEIGHT * k) / (PLOT_HEIGHT - 30),
         "pad": {"t": 10},
+        "x": 0,
+        "len": 1,
     }
