@@ -102,7 +102,7 @@ def _slider(model: ShapeModel, k: int, count: int) -> dict[str, object]:
         visible[1 + k * len(SLIDER_STEPS) + i] = True
         steps.append({"method": "restyle", "args": [{"visible": visible}], "label": f"{step:+g}"})
     share = 100 * model.explained_variance_ratio_[k]
-    prefix = f"mode {k + 1} ({share:.0f} % of the variance), standard deviations: "
+    prefix = f"mode {k + 1} ({share:.0f} % of variance), s.d.: "
     return {
         "active": len(SLIDER_STEPS) // 2,
         "steps": steps,
