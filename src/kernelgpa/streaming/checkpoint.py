@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FormatError
+from ..io import shape_file
 from ..io.archive import Arrays, read_arrays
 from ..io.atomic import write_bytes
 from ..io.model_file import estimator_of, settings_of, used_estimator_of
@@ -31,6 +32,7 @@ from ..io.records import (
 )
 from ..io.validation import CheckedArrays, InvalidRecord, checked_names, checked_number, is_integer
 from ..observations.cloud import Cloud
+from ..shape import ShapeModel
 from ..typing import Name
 from .estimator import StreamingGPA
 from .odometry import Measured, MotionKey, validated
@@ -93,6 +95,7 @@ def _header(stream: StreamingGPA, seen_landmarks: list[Name]) -> Header:
         "map_keys": None if stream_map is None else list(stream_map.keys),
         "changed": stream._changed,
         "motion_residuals": [[*motion, value] for motion, value in stream._motion_residuals.items()],
+        "shape_model": stream.shape_model is not None,
     }
 
 
@@ -108,6 +111,8 @@ def _arrays(stream: StreamingGPA, clouds: Sequence[Cloud]) -> Arrays:
         arrays |= MapRecord(stream_map.map, stream_map.rotations, stream_map.translations).to_arrays()
         arrays |= {"scales": stream_map.scales, "eigenvalues": stream_map.eigenvalues()}
         arrays["gamma"] = np.array([stream_map.gamma])
+    if stream.shape_model is not None:
+        arrays["shape_model"] = np.frombuffer(shape_file.to_bytes(stream.shape_model), dtype=np.uint8)
     return arrays
 
 
@@ -122,7 +127,8 @@ def _restored(kind: type[StreamingGPA], header: Header, arrays: CheckedArrays) -
             raise InvalidRecord(f"{name} is {header[name]!r}")
     if not is_integer(header["next_key"], 0):
         raise InvalidRecord(f"next_key is {header['next_key']!r}")
-    stream = kind(estimator_of(header), window=header["window"], automatic=header["automatic"])
+    settings = {"window": header["window"], "automatic": header["automatic"]}
+    stream = kind(estimator_of(header), **settings, shape_model=_shape_model_of(header, arrays))
     if not is_integer(header["choice_due"], 0):
         raise InvalidRecord(f"choice_due is {header['choice_due']!r}")
     stream._next_key, stream._choice_due = header["next_key"], header["choice_due"]
@@ -147,6 +153,13 @@ def _restored(kind: type[StreamingGPA], header: Header, arrays: CheckedArrays) -
     stream.frozen, stream._changed = header["frozen"], header["changed"]
     _restore_warps(stream)
     return stream
+
+
+def _shape_model_of(header: Header, arrays: CheckedArrays) -> ShapeModel | None:
+    if not header.get("shape_model", False):  # as in checkpoints of streams that knew of none
+        return None
+    data = arrays.integers("shape_model", None, most=255).astype(np.uint8).tobytes()
+    return shape_file.from_bytes(data, "the shape model of the checkpoint")
 
 
 def _keys(header: Header, name: str, among: Collection[int]) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from ..estimators.models import KernelGPA
 from ..estimators.problem.screening import screen
 from ..observations.cloud import Cloud, cloud_of
 from ..observations.identifiers import landmark_ids
+from ..shape import ShapeModel
 from ..typing import Array, Name
 from ..warps import common_smoothing
 from .membership import StreamMembership
@@ -39,7 +40,7 @@ from .odometry import (
     refine_poses,
     usable_motions,
 )
-from .results import Update
+from .results import Update, fitted_or_none
 from .running_sum import CloudKey, RunningSum, WeightRange, weight_range
 from .solving import (
     disconnected_from,
@@ -67,6 +68,8 @@ class StreamingGPA(StreamMembership):
         How many clouds are kept.  When one more is added, the oldest is dropped.  The default keeps all clouds.
     automatic : bool, default=False
         Whether every ``add`` and ``drop`` calls ``update``, once the map can be solved.
+    shape_model : ShapeModel, optional
+        A fitted model of earlier clouds, which is not changed; ``impute`` predicts unseen landmarks by it.
     **settings
         Settings of :class:`KernelGPA`, if no estimator is given.  Automatic ones are chosen from the first clouds, and
         again whenever four times as many were added; ``estimator`` holds the values in use.  An automatic robust loss
@@ -128,7 +131,13 @@ class StreamingGPA(StreamMembership):
     memory_limits = MemoryLimits()
 
     def __init__(
-        self, estimator: GPA | None = None, *, window: int | None = None, automatic: bool = False, **settings: Any
+        self,
+        estimator: GPA | None = None,
+        *,
+        window: int | None = None,
+        automatic: bool = False,
+        shape_model: ShapeModel | None = None,
+        **settings: Any,
     ) -> None:
         if estimator is not None and settings:
             raise InvalidSetting(
@@ -138,7 +147,7 @@ class StreamingGPA(StreamMembership):
             raise InvalidSetting(f"estimator is {estimator!r}; expected KernelGPA(...), TPSGPA(...) or the like")
         if window is not None and (not isinstance(window, Integral) or window < 2):
             raise InvalidSetting(f"window is {window!r}; expected None for all clouds, or 2 or more")
-        super().__init__()
+        super().__init__(fitted_or_none(shape_model))
         self._given = KernelGPA(**settings) if estimator is None else clone(estimator)
         self._given._check_settings()
         self.estimator = self._given._with_provisional_settings()

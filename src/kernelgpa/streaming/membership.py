@@ -17,6 +17,7 @@ from ..estimators.problem.screening import screen
 from ..gauge.initial import affine_spectrum
 from ..gauge.mirror import find_mirror_images, fits_reflected, is_mirror_image
 from ..observations.cloud import Cloud
+from ..shape import ShapeModel
 from ..typing import Name
 from .results import StreamResults
 from .running_sum import CloudKey, RunningSum
@@ -28,8 +29,8 @@ CONTESTED = 1 / 3  # share of mirror images from which on every update decides a
 class StreamMembership(StreamResults):
     """Moves clouds into the running sum and out of it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, shape_model: ShapeModel | None = None) -> None:
+        super().__init__(shape_model)
         self._disconnected: set[CloudKey] = set()  # clouds that too few shared landmarks connect with the map
 
     def _put_outside(self, key: CloudKey, cloud: Cloud) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidObservations, NotFitted
+from ..errors import InvalidObservations, InvalidSetting, NotFitted
 from ..estimators.base import GPA
 from ..gauge.poses import pose_onto
 from ..observations.cloud import Cloud
 from ..observations.identifiers import in_order
+from ..shape import ShapeModel
 from ..trust.diagnosis import Finding
 from ..typing import Array, Name
 from ..warps import Warp, reduce
@@ -33,13 +35,33 @@ class Update:
     events: tuple[str, ...] = ()
 
 
+def fitted_or_none(shape_model: ShapeModel | None) -> ShapeModel | None:
+    """The shape model of a stream, or an error if it is not one that was fitted."""
+    if shape_model is not None and not (isinstance(shape_model, ShapeModel) and shape_model.__sklearn_is_fitted__()):
+        raise InvalidSetting(f"shape_model is {shape_model!r}; expected a ShapeModel that was fitted, or None")
+    return shape_model
+
+
+def _known(seen: dict[Name | None, Array], model: ShapeModel | None) -> Iterator[tuple[Name | None, Array, Array]]:
+    """Landmarks of one cloud with their covariances: those that it saw, and others as a shape model predicts them."""
+    d = len(next(iter(seen.values())))
+    yield from ((name, position, np.zeros((d, d))) for name, position in seen.items())
+    landmarks = () if model is None else model.observations_.landmarks
+    own = np.array([seen.get(name, np.full(d, np.nan)) for name in landmarks])
+    if model is None or np.isfinite(own).sum() < d * d:
+        return  # fewer than d landmarks have no pose
+    completed, covariances = model.impute(own[None], return_cov=True)
+    yield from (one for one in zip(landmarks, completed[0], covariances[0], strict=True) if one[0] not in seen)
+
+
 class StreamResults:
     """The results of the last update, also for clouds that did not participate in it."""
 
     estimator: GPA
     window: int | None  # how many clouds are kept; None: all
 
-    def __init__(self) -> None:
+    def __init__(self, shape_model: ShapeModel | None = None) -> None:
+        self.shape_model = shape_model
         self._running: RunningSum | None = None
         self._outside: dict[CloudKey, Cloud] = {}  # over landmark indices: mirror images, clouds added while frozen
         self._times: dict[CloudKey, float] = {}  # of all clouds
@@ -186,6 +208,37 @@ class StreamResults:
             rotation, translation = pose_onto(seen, positions)
             warp = affine_warp(seen, rotation.T, -rotation.T @ translation)
         return warp(warp.checked(points))
+
+    def impute(self, cloud: CloudKey, return_cov: bool = False) -> Array | tuple[Array, Array]:
+        """All landmarks of the map in the frame of one cloud: seen ones as they were seen, unseen ones predicted.
+
+        Landmarks of ``shape_model`` are predicted by it, all others by :meth:`predict`.
+
+        Parameters
+        ----------
+        cloud : int
+            The key of the cloud.
+        return_cov : bool, default=False
+            Also return the covariances of the predictions by the shape model; 0 where seen, NaN without that model.
+
+        Returns
+        -------
+        points : array (m, d)
+            In the order of ``landmarks_``.
+        covariances : array (m, d, d)
+        """
+        self._require_key(cloud)
+        own, row = self._cloud(cloud), {name: j for j, name in enumerate(self.landmarks_)}
+        d = own.points.shape[1]
+        points, covariances = np.full((len(row), d), np.nan), np.full((len(row), d, d), np.nan)
+        seen = dict(zip(self._require_running().index.names_of(own.seen), own.points, strict=True))
+        for name, position, covariance in _known(seen, self.shape_model):
+            if name in row:
+                points[row[name]], covariances[row[name]] = position, covariance
+        unknown = np.isnan(points[:, 0])
+        if unknown.any():
+            points[unknown] = self.predict(self.map_[unknown], cloud)
+        return (points, covariances) if return_cov else points
 
     def warp(self, key: CloudKey) -> Warp:
         """The warp of a cloud, fitted when it is first asked for."""
