@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from conftest import scene
 from fixed_settings import fixed_kernel
 from hostile_names import HOSTILE, named_hostile
-from kernelgpa import AffineGPA, KernelGPAWarning, Observations, RigidGPA, selection
+from kernelgpa import AffineGPA, KernelGPAWarning, Observations, RigidGPA, ShapeModel, selection
 from kernelgpa.report import Metadata, render
 from kernelgpa.trust.agreement import Agreement
 
@@ -276,3 +276,34 @@ def test_links_names_and_eigenvalues_are_shown_on_request(browser, tmp_path):
     until(lambda: browser.find_element("css selector", "#spectrumPlot").size["height"] > 100)
     assert text(browser, "#landmarksTitle") == "Markers"
     assert errors(browser) == []
+
+
+def test_the_slider_moves_the_mean_shape_along_the_chosen_mode(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    mean, modes = rng.standard_normal((9, 3)) * 3, rng.standard_normal((3, 9, 3))
+    points = mean + np.einsum("nk,kmd->nmd", 0.3 * rng.standard_normal((15, 3)), modes)
+    model = ShapeModel(shrinkage=0.1, bandwidth=0.5, noise=1e-3, robust=False).fit(points)
+    opened(browser, tmp_path, render(RigidGPA().fit(points), shape_model=model))
+    move = """
+        const [mode, amount] = arguments;
+        for (const [id, value, kind] of [["mode", mode, "change"], ["modeAmount", amount, "input"]]) {
+          document.getElementById(id).value = value;
+          document.getElementById(id).dispatchEvent(new Event(kind));
+        }"""
+    drawn = """
+        const traces = document.querySelector("#modesPlot .interactive").data;
+        const last = traces[traces.length - 1];
+        return [last.x, last.y, last.z].map((axis) => Array.from(axis));"""
+    scores = np.array([[0.0, -1.5 * np.sqrt(model.variances_[1])]])
+    expected = model.inverse_transform(scores)[0]
+    browser.execute_script(move, 1, -1.5)
+    size = np.abs(expected).max()
+    until(lambda: np.abs(np.transpose(browser.execute_script(drawn)) - expected).max() < 1e-6 * size)  # 32 bits
+    assert "\u22121.5 standard deviations" in text(browser, "#modeText")
+    assert len(browser.execute_script('return document.querySelector("#scoresPlot .interactive").data[0].x')) == 15
+    assert not errors(browser)
+
+
+def test_a_registration_alone_has_no_section_of_modes(browser, tmp_path):
+    opened(browser, tmp_path, render(RigidGPA().fit(scene(n=4, m=8)[0])))
+    assert browser.execute_script('return document.getElementById("modes").hidden')

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -172,7 +175,11 @@ def test_shape_writes_tables_that_agree_with_the_model(tmp_path, monkeypatch, ca
     np.testing.assert_array_equal([float(row["score_2"]) for row in rows], loaded.scores_[:, 1])
     aligned = np.stack([one.points for one in io.read(tmp_path / "shapes" / "aligned.csv").clouds])
     np.testing.assert_array_equal(aligned, loaded.aligned_)
-    assert (tmp_path / "shapes" / "modes.html").read_text(encoding="utf-8").count("slider") > 0
+    page = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "shapes" / "report.html").read_text())[1])
+    np.testing.assert_allclose(page["shapes"]["shares"], loaded.explained_variance_ratio_[:20], rtol=1e-12)
+    steps = np.frombuffer(base64.b64decode(page["shapes"]["modes"]["data"]), dtype="<f4").reshape(2, 9, 3)
+    expected = np.sqrt(loaded.variances_)[:, None, None] * loaded.modes_
+    np.testing.assert_allclose(steps * page["shapes"]["modes"]["factor"], expected, rtol=1e-6)  # 32 bits
     assert run(monkeypatch, "shape", tmp_path / "data.csv", "-o", tmp_path / "shapes") == 0  # replaces an earlier one
     capsys.readouterr()
 

@@ -78,8 +78,8 @@ def shape(
     """Learn the distribution of the shapes: mean, modes, scores, sizes, distances and outliers.
 
     The folder holds the aligned clouds (aligned.csv), a table of the clouds (clouds.csv), the modes (modes.csv), the
-    model (model.npz), plots, and a page with a slider through each mode (modes.html).  With --metadata, the scores are
-    coloured by the first column of the table.
+    model (model.npz), plots, and the report (report.html) with a slider through each mode.  With --metadata, the scores
+    are coloured by the first column of the table.
 
     Examples:
 
@@ -108,7 +108,15 @@ def _metadata(sources: Sources, unit: str | None, title: str) -> Metadata:
             print_message(f"note: {note}")
     every_landmark = not np.isnan(matched.points[:, :, 0]).all(axis=0).any()
     faces = matched.faces if every_landmark else None
-    return Metadata(title=title, unit=unit or matched.unit, faces=faces, kind=matched.kind, attributes=attributes)
+    return Metadata(
+        title=title,
+        unit=unit or matched.unit,
+        kind=matched.kind,
+        from_command_line=True,
+        notes=matched.notes,
+        faces=faces,
+        attributes=attributes,
+    )
 
 
 @app.command()
@@ -219,4 +227,4 @@ def _summary(model: ShapeModel, unit: str | None, output: Path) -> str:
         )
     lines += _listed("outliers by their distance from the mean shape", model.outliers_)
     lines += _listed("clouds that the others predict badly, which count less", model.badly_predicted_)
-    return "\n".join([*lines, f"result: {output}", f"page: {output / 'modes.html'}"])
+    return "\n".join([*lines, f"result: {output}", f"report: {output / 'report.html'}"])

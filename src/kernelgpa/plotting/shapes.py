@@ -13,9 +13,11 @@ from ..errors import InvalidSetting
 from ..shape import ShapeModel
 from ..typing import Array, BoolArray, IndexArray
 from .drawing import axes_2d, finish
+from .labels import label_points
 
 MOST_BARS = 20
 MOST_NAMES = 60  # clouds that are each named
+LONGEST_LABEL = 30  # characters
 MOST_COLOURS = 10  # of groups, before markers change
 NULL_REPETITIONS = 20
 NULL_QUANTILE = 0.95
@@ -90,9 +92,6 @@ def score_scatter(
     ax.errorbar(x, y, open_[:, second], open_[:, first], fmt="none", ecolor="0.8", zorder=1)
     far = np.isin(np.arange(len(x)), [model.observations_.cloud_index(name) for name in model.outliers_])
     _group_points(ax, x, y, far, groups)
-    if len(x) <= MOST_NAMES:
-        for name, a, b in zip(model.observations_.names, x, y, strict=True):
-            ax.annotate(str(name), (a, b), fontsize=6, xytext=(3, 3), textcoords="offset points")
     ax.margins(0.15)  # room for the names
     shares = 100 * model.explained_variance_ratio_
     ax.set(
@@ -100,6 +99,10 @@ def score_scatter(
         ylabel=f"mode {second + 1} ({shares[second]:.0f} % of the variance)",
         title="Scores of the clouds",
     )
+    if len(x) <= MOST_NAMES:
+        omitted = label_points(ax, x, y, [str(name)[:LONGEST_LABEL] for name in model.observations_.names])
+        if omitted:
+            ax.set_title(f"Scores of the clouds ({len(omitted)} names have no room)")
     return ax
 
 

@@ -21,6 +21,7 @@ from ..trust.agreement import Agreement, Distribution, distribution, json_number
 from ..typing import Array, BoolArray, IndexArray
 from .metadata import Metadata
 from .packing import PackedArray, base64_of, packed
+from .shape_data import ShapeData
 from .summary import Assessment, ReportedFinding
 from .tables import Column
 from .tuning import Pairs, TuningData, shown_settings, tuning_data, without_folders
@@ -158,6 +159,7 @@ class PageData:
     cloud_table: list[PageColumn]
     settings: Pairs
     versions: Pairs
+    shapes: ShapeData | None = None
 
 
 def page_data(assessment: Assessment, metadata: Metadata, limits: PageLimits) -> PageData:

@@ -14,18 +14,31 @@ import html
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import files
 from typing import Any
 
 from plotly.offline import get_plotlyjs
 
 from ..estimators.base import GPA
+from ..shape import ShapeModel
 from .data import PageLimits, page_data
 from .metadata import Metadata
+from .shape_data import shape_data
 from .summary import Assessment
 
-SCRIPTS = ("data", "text", "plots", "map", "charts", "tuning", "tables", "specimens", "page")  # in the order they run
+SCRIPTS = (
+    "data",
+    "text",
+    "plots",
+    "map",
+    "charts",
+    "tuning",
+    "tables",
+    "modes",
+    "specimens",
+    "page",
+)  # in the order they run
 # characters that an HTML parser could take for markup, or an old JavaScript parser for the end of a line
 ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 
@@ -34,6 +47,7 @@ def render(
     registration: GPA | Assessment,
     metadata: Metadata | None = None,
     limits: PageLimits | None = None,
+    shape_model: ShapeModel | None = None,
 ) -> str:
     """The report page of a fitted registration, as text to be written in UTF-8.
 
@@ -45,10 +59,15 @@ def render(
         Title, unit, notes, mesh and settings to show.
     limits : PageLimits, optional
         How many points the page may hold.
+    shape_model : ShapeModel, optional
+        A fitted model of the same clouds and landmarks, of which the page then shows modes and scores.
     """
     assessment = registration if isinstance(registration, Assessment) else Assessment.of(registration)
     metadata = metadata or Metadata()
-    data = page_data(assessment, metadata, limits or PageLimits())
+    limits = limits or PageLimits()
+    data = page_data(assessment, metadata, limits)
+    if shape_model is not None:
+        data = replace(data, shapes=shape_data(shape_model, limits.points))
     library, script = get_plotlyjs(), _joined_scripts()
     return _filled(
         _template("page.html"),

@@ -5,30 +5,43 @@ clouds.csv     for each cloud its size, distances, flags of outliers and scores
 modes.csv      for each mode its variance and the displacement of each landmark
 model.npz      the shape model; ``kernelgpa.load(folder)`` returns it
 *.png          scree plot with a null model, scores, mean shape along the modes
-modes.html     the mean shape with a slider through each mode
+report.html    the page of the registration, with a slider through each mode and the scores
 """
 
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidSetting
+from ..errors import InvalidSetting, KernelGPAWarning
 from ..io.atomic import is_temporary, write_folder
 from ..io.shape_file import is_shape_model, to_bytes
 from ..plotting.shapes import mode_shapes, score_scatter, scree
 from ..shape import ShapeModel
+from ..shape.alignment import estimator
+from ..typing import IndexArray
 from .csv_tables import coordinate_table, csv_text
 from .metadata import Metadata
-from .shape_page import render_modes
+from .page import render
+from .summary import Assessment
 
 MODEL = "model.npz"  # in every result folder
+PAGE = "report.html"
 PICTURES = ("scree.png", "scores.png", "modes.png")
-SHAPE_FILES = {"aligned.csv", "clouds.csv", "modes.csv", MODEL, "modes.html", *PICTURES}
+SHAPE_FILES = {
+    "aligned.csv",
+    "clouds.csv",
+    "modes.csv",
+    MODEL,
+    PAGE,
+    *PICTURES,
+    "modes.html",
+}  # the last: of earlier versions
 
 
 def require_replaceable_shapes(folder: Path) -> None:
@@ -51,10 +64,19 @@ def write_shapes(model: ShapeModel, folder: Path, metadata: Metadata) -> None:
         "clouds.csv": csv_text(*_cloud_rows(model, metadata.attributes)).encode(errors="backslashreplace"),
         "modes.csv": csv_text(*_mode_rows(model)).encode(),
         MODEL: to_bytes(model),
-        "modes.html": render_modes(model, metadata).encode(),
+        PAGE: _page(model, metadata).encode(),
         **_pictures(model, metadata),
     }
     write_folder(folder, files)
+
+
+def _page(model: ShapeModel, metadata: Metadata) -> str:
+    """The report of the registration behind the model, which is computed again, with the sections of the model."""
+    gpa = estimator("faithful" if model.alignment_ == "faithful" else "rigid", bool(model.scaling))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelGPAWarning)  # the page lists them
+        assessment = Assessment.of(gpa.fit(model.observations_))
+    return render(assessment, metadata, shape_model=model)
 
 
 def _cloud_rows(model: ShapeModel, attributes: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[Any]]]:

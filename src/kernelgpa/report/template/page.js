@@ -126,6 +126,8 @@ async function fillPage() {
   addPageControls();
   addSummary();
   addMapControls();
+  byId("modes").hidden = !shapes;
+  if (shapes) addModes();
   byId("specimens").hidden = !hasColumn("clouds", "procrustes_distance");
   if (!byId("specimens").hidden) addSpecimens();
   byId("trajectory").hidden = !words.trajectory;
