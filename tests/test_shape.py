@@ -66,6 +66,24 @@ def test_new_clouds_get_the_scores_of_the_same_clouds_in_the_fit(scaling):
     np.testing.assert_allclose(model.transform(points), model.scores_, atol=1e-5 * scale)
 
 
+@pytest.mark.parametrize("scaling", [False, True])
+def test_new_clouds_are_registered_to_the_mean_shape(scaling):
+    points, _, mask = gaussian_shapes(hidden=0.1)
+    model = ShapeModel(scaling=scaling, robust=False, **FIXED).fit(points)
+    found = model.align(points[:5])
+    assert np.array_equal(np.isnan(found[:, :, 0]), mask[:5])
+    rng = np.random.default_rng(1)
+    turned = 3.0**scaling * points[:5] @ rotation(rng).T + rng.standard_normal(3)
+    np.testing.assert_allclose(model.align(turned), found, atol=1e-9)
+    mean = model.mean_
+    for one in found:  # no motion of it is closer to the mean shape
+        seen = ~np.isnan(one[:, 0])
+        offset = one[seen] - mean[seen]
+        np.testing.assert_allclose(offset.mean(axis=0), 0, atol=1e-9)
+        moments = one[seen].T @ offset
+        np.testing.assert_allclose(moments, moments.T, atol=1e-9)
+
+
 def test_seen_landmarks_are_returned_bit_for_bit(incomplete):
     points, _, mask, model = incomplete
     complete, covariances = model.impute(return_cov=True)

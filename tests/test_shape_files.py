@@ -217,3 +217,41 @@ def test_scores_are_drawn_in_groups_and_wrong_groups_are_refused():
     assert {"a", "b"} <= texts
     with pytest.raises(InvalidSetting, match=f"expected one for each of {n} clouds"):
         plotting.score_scatter(model, groups=["a"])
+
+
+def test_new_files_are_completed_by_a_model_that_was_saved(model, tmp_path, monkeypatch, capsys):
+    """Also a single file, and landmarks that it does not list."""
+    named = ShapeModel(**FIXED).fit([(one[~np.isnan(one[:, 0])], _seen_labels(one)) for one in clouds()])
+    kernelgpa.save(named, tmp_path / "shapes")
+    whole = clouds(hidden=0.0)[5] + [100.0, 0.0, 0.0]
+    kept = [0, 1, 2, 4, 6, 7, 8, 9]
+    cloud = io.LabelledCloud("new", whole[kept], tuple(LABELS[j] for j in kept))
+    io.write(tmp_path / "new.mrk.json", io.LandmarkFile((cloud,), labelled=True, frame="LPS"))
+    options = ("-o", tmp_path / "filled", "--model", tmp_path / "shapes")
+    assert run(monkeypatch, "impute", tmp_path / "new.mrk.json", *options) == 0
+    (found,) = io.read(tmp_path / "filled" / "new.mrk.json").clouds
+    expected, covariances = named.impute(np.where(np.isin(np.arange(10), kept)[:, None], whole, np.nan), True)
+    position = dict(zip(found.labels, found.points, strict=True))
+    # the format keeps the digits that seen points need
+    np.testing.assert_allclose([position[label] for label in LABELS], expected[0], rtol=1e-12)
+    with (tmp_path / "filled" / "standard_deviations.csv").open() as stream:
+        rows = {row["landmark"]: float(row["standard_deviation"]) for row in csv.DictReader(stream)}
+    deviations = np.sqrt(np.trace(covariances[0, [3, 5]], axis1=1, axis2=2) / 3)
+    np.testing.assert_allclose([rows["L3"], rows["L5"]], deviations, rtol=1e-12)
+    capsys.readouterr()
+
+
+def _seen_labels(points):
+    return [LABELS[j] for j in np.flatnonzero(~np.isnan(points[:, 0]))]
+
+
+def test_a_folder_without_a_shape_model_and_other_landmarks_are_refused(model, tmp_path, monkeypatch, capsys):
+    write(tmp_path / "data.csv", clouds())
+    (tmp_path / "empty").mkdir()
+    options = ("-o", tmp_path / "filled", "--model")
+    assert run(monkeypatch, "impute", tmp_path / "data.csv", *options, tmp_path / "empty") == 2
+    assert "no shape model" in capsys.readouterr().err
+    kernelgpa.save(model, tmp_path / "shapes")  # its landmarks are 0 to 9, those of the file L0 to L9
+    assert run(monkeypatch, "impute", tmp_path / "data.csv", *options, tmp_path / "shapes") == 2
+    assert "the model has no landmark 'L0'" in capsys.readouterr().err
+    assert not (tmp_path / "filled").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ from ..io.landmark_file import LandmarkFile, ReadOptions
 from ..io.matching import MatchedClouds, match_clouds
 from ..observations import Observations
 from ..report.metadata import Metadata
-from ..report.shape_folder import require_replaceable_shapes, write_shapes
+from ..report.shape_folder import read_shape_model, require_replaceable_shapes, write_shapes
 from ..shape import ShapeModel
 from ..typing import Array, BoolArray, Name
 from . import options
@@ -47,6 +47,10 @@ Sizes = Annotated[bool, typer.Option("--scaling", help="Remove the sizes of the 
 Filled = Annotated[Path, typer.Option("--output", "-o", help="The new folder to write.")]
 ImputeBy = Annotated[
     ImputeMethod, typer.Option("--method", help="How unseen landmarks are predicted; auto: shape from 3 clouds on.")
+]
+LearnedModel = Annotated[
+    Path | None,
+    typer.Option("--model", help="A folder of kernelgpa shape: the files hold new clouds, which its model completes."),
 ]
 
 
@@ -127,6 +131,7 @@ def impute(
     output: Filled = Path("filled"),
     method: ImputeBy = ImputeMethod.AUTO,
     scaling: Sizes = False,
+    model: LearnedModel = None,
     reading: MatchOptions,
     verbose: options.Verbose = False,
 ) -> None:
@@ -141,27 +146,74 @@ def impute(
         kernelgpa impute skulls/*.tps -o filled
 
         kernelgpa impute walk.c3d -o filled --frames 100:400
+
+        kernelgpa impute new.mrk.json -o filled --model shapes
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InvalidSetting(f"{output} exists and is not an empty folder; give a new folder")
     require_writable(output)
+    learned = None if model is None else _loaded(model)
     sources = _read(files, reading)
-    targets = CompletedFiles(sources.paths, sources.files, sources.options, sources.matched)
+    matched = sources.matched if learned is None else _with_landmarks(sources.matched, learned)
+    targets = CompletedFiles(sources.paths, sources.files, sources.options, matched)
     targets.require_formats()  # before any work
-    observations, seen = _seen(sources.matched)
     with printed_warnings():
-        points, covariances = _predicted(observations, method, scaling)
-    whole = np.full(sources.matched.points.shape, np.nan)
-    whole[:, seen] = points
-    deviations = np.full(whole.shape[:2], np.nan)
-    deviations[:, seen] = np.sqrt(np.trace(covariances, axis1=2, axis2=3) / covariances.shape[-1])
+        whole, deviations = _completed(matched, method, scaling) if learned is None else _by_model(matched, learned)
     rendered = targets.rendered(whole)
-    table = deviation_table(sources.matched, whole, deviations)
-    write_folder(output.resolve(), {**rendered, SD_TABLE: table})
-    count = int(np.sum(np.isnan(sources.matched.points[:, seen, 0])))
+    write_folder(output.resolve(), {**rendered, SD_TABLE: deviation_table(matched, whole, deviations)})
+    count = int(np.sum(np.isnan(matched.points[:, :, 0]) & ~np.isnan(whole[:, :, 0])))
     written = "1 file" if len(rendered) == 1 else f"{len(rendered)} files"
     filled = "1 landmark" if count == 1 else f"{count} landmarks"
     typer.echo(worded(f"{filled} filled in; {written} and {SD_TABLE} in {output}"))
+
+
+def _loaded(path: Path) -> ShapeModel:
+    model = read_shape_model(path)
+    if model is None:
+        raise InvalidSetting(f"{path} is no shape model; give a folder that kernelgpa shape has written")
+    return model
+
+
+def _with_landmarks(matched: MatchedClouds, model: ShapeModel) -> MatchedClouds:
+    """The clouds with all landmarks of the model; landmarks that it does not know are named."""
+    landmarks = model.observations_.landmarks
+    unknown = [name for name in matched.landmarks if name not in set(landmarks)]
+    if len(unknown) == len(matched.landmarks):
+        raise InvalidSetting(f"the model has no landmark {unknown[0]!r}; its first is {landmarks[0]!r}")
+    for name in unknown:
+        print_message(f"note: the model has no landmark {name!r}; it stays as it is")
+    absent = [name for name in landmarks if name not in set(matched.landmarks)]
+    n, _, d = matched.points.shape
+    return replace(
+        matched,
+        points=np.concatenate([matched.points, np.full((n, len(absent), d), np.nan)], axis=1),
+        weights=np.hstack([matched.weights, np.zeros((n, len(absent)))]),
+        landmarks=[*matched.landmarks, *absent],
+    )
+
+
+def _by_model(matched: MatchedClouds, model: ShapeModel) -> tuple[Array, Array]:  # (n, m, d), (n, m)
+    """The clouds as a model of other clouds completes them, and standard deviations; NaN where it cannot."""
+    column = {name: j for j, name in enumerate(matched.landmarks)}
+    columns = [column[name] for name in model.observations_.landmarks]
+    whole, deviations = matched.points.copy(), np.full(matched.points.shape[:2], np.nan)
+    points, covariances = model.impute(matched.points[:, columns], return_cov=True)
+    whole[:, columns], deviations[:, columns] = points, _deviations(covariances)
+    return whole, deviations
+
+
+def _completed(matched: MatchedClouds, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
+    """The clouds as they complete each other, and standard deviations; NaN for a landmark that no cloud saw."""
+    observations, seen = _seen(matched)
+    points, covariances = _predicted(observations, method, scaling)
+    whole, deviations = np.full(matched.points.shape, np.nan), np.full(matched.points.shape[:2], np.nan)
+    whole[:, seen], deviations[:, seen] = points, _deviations(covariances)
+    return whole, deviations
+
+
+def _deviations(covariances: Array) -> Array:  # (n, m, d, d) -> (n, m)
+    """Standard deviations along an axis."""
+    return np.asarray(np.sqrt(np.trace(covariances, axis1=2, axis2=3) / covariances.shape[-1]))
 
 
 def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from .labels import label_points
 
 MOST_BARS = 20
 MOST_NAMES = 60  # clouds that are each named
-LONGEST_LABEL = 30  # characters
+LONGEST_SCORE_NAME = 30  # characters
 MOST_COLOURS = 10  # of groups, before markers change
 NULL_REPETITIONS = 20
 NULL_QUANTILE = 0.95
@@ -100,7 +100,7 @@ def score_scatter(
         title="Scores of the clouds",
     )
     if len(x) <= MOST_NAMES:
-        omitted = label_points(ax, x, y, [str(name)[:LONGEST_LABEL] for name in model.observations_.names])
+        omitted = label_points(ax, x, y, [str(name)[:LONGEST_SCORE_NAME] for name in model.observations_.names])
         if omitted:
             ax.set_title(f"Scores of the clouds ({len(omitted)} names have no room)")
     return ax

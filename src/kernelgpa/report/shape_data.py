@@ -15,7 +15,7 @@ MOST_MODES = 8  # with a slider
 MOST_SHARES = 20  # bars of the scree plot
 MOST_NULL = 2_000_000  # coordinates of all clouds for which the null model is computed
 AXIS_DEVIATIONS = 3.0  # standard deviations on each side that the axes make room for
-PADDING = 0.05  # of the extent, on each side of the axes
+SHAPES_PADDING = 0.05  # of the extent, on each side of the axes
 
 
 @dataclass(frozen=True)
@@ -66,5 +66,5 @@ def _axis_ranges(mean: Array, steps: Array) -> list[tuple[float, float]]:  # (k,
     """Room for every mode, so that the mean shape stays where it is as a slider moves."""
     reach = AXIS_DEVIATIONS * np.abs(steps).max(axis=0)
     low, high = (mean - reach).min(axis=0), (mean + reach).max(axis=0)
-    padding = PADDING * float((high - low).max())
+    padding = SHAPES_PADDING * float((high - low).max())
     return [(float(a - padding), float(b + padding)) for a, b in zip(low, high, strict=True)]

@@ -24,21 +24,20 @@ from ..io.shape_file import is_shape_model, to_bytes
 from ..plotting.shapes import mode_shapes, score_scatter, scree
 from ..shape import ShapeModel
 from ..shape.alignment import estimator
-from ..typing import IndexArray
 from .csv_tables import coordinate_table, csv_text
 from .metadata import Metadata
 from .page import render
 from .summary import Assessment
 
 MODEL = "model.npz"  # in every result folder
-PAGE = "report.html"
+REPORT_PAGE = "report.html"
 PICTURES = ("scree.png", "scores.png", "modes.png")
 SHAPE_FILES = {
     "aligned.csv",
     "clouds.csv",
     "modes.csv",
     MODEL,
-    PAGE,
+    REPORT_PAGE,
     *PICTURES,
     "modes.html",
 }  # the last: of earlier versions
@@ -64,7 +63,7 @@ def write_shapes(model: ShapeModel, folder: Path, metadata: Metadata) -> None:
         "clouds.csv": csv_text(*_cloud_rows(model, metadata.attributes)).encode(errors="backslashreplace"),
         "modes.csv": csv_text(*_mode_rows(model)).encode(),
         MODEL: to_bytes(model),
-        PAGE: _page(model, metadata).encode(),
+        REPORT_PAGE: _page(model, metadata).encode(),
         **_pictures(model, metadata),
     }
     write_folder(folder, files)

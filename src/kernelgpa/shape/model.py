@@ -154,6 +154,14 @@ class ShapeModel(BaseEstimator):
         scores, deviations = scores_of(self._fitted.frozen, found.clouds)
         return (scores, deviations) if return_deviations else scores
 
+    def align(self, points: Any) -> Array:  # (k, m, d)
+        """Register new clouds to the mean shape, which does not change: their seen landmarks after their poses.
+
+        Points are as in :meth:`impute`; unseen landmarks are NaN.
+        """
+        found = self._posed(points)
+        return np.stack([pose(own) for pose, own in zip(found.poses, found.points, strict=True)])
+
     def inverse_transform(self, scores: npt.ArrayLike) -> Array:  # (k, modes) -> (k, m, d)
         """The shapes that have given scores; fewer scores than modes are those of the first modes."""
         values = np.atleast_2d(np.asarray(scores, dtype=np.float64))
