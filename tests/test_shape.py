@@ -8,7 +8,17 @@ from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 
-from kernelgpa import InvalidObservations, InvalidSetting, KernelGPA, NotFitted, Observations, RigidGPA, ShapeModel
+from kernelgpa import (
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPA,
+    KernelGPAError,
+    NotFitted,
+    Observations,
+    RigidGPA,
+    ShapeModel,
+    simulate,
+)
 from kernelgpa.shape.alignment import aligned
 from kernelgpa.shape.gaussian import DenseGaussian
 from shared_data import load
@@ -200,6 +210,17 @@ def test_exchanged_landmarks_are_rejected_and_do_not_steer_the_modes():
     np.testing.assert_allclose(model.variances_[0], clean.variances_[0], rtol=0.05)
 
 
+@pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")  # a walker nearly is its own mirror image
+def test_a_landmark_that_would_be_rejected_often_keeps_its_observations():
+    """Markers of a walker in gaps of 20 frames: parts of the motion are shown by no other frame, and are no error."""
+    truth = simulate.walker(clouds=100, gap=1, hidden=0.0, noise=1.0, seed=13).points
+    hidden = np.isnan(simulate.walker(clouds=100, gap=20, hidden=0.1, seed=13).points[:, :, 0])
+    model = ShapeModel(shrinkage=0.00625, bandwidth=0.6, noise=0.02)
+    model.fit(np.where(hidden[:, :, None], np.nan, truth))
+    rejected, seen = model._fit.clouds.rejected.sum(axis=0), (~hidden).sum(axis=0)
+    assert (rejected <= np.maximum(2, 0.1 * seen)).all()
+
+
 @pytest.mark.parametrize("d", [2, 3])
 def test_two_and_three_dimensions(d):
     points, truth, mask = gaussian_shapes(d=d, hidden=0.1, n=25)
@@ -277,6 +298,13 @@ def test_landmarks_that_were_never_seen_together_are_named():
     with pytest.warns(UserWarning, match="never seen in the same cloud"):
         model = ShapeModel(**FIXED).fit(points)
     assert np.isfinite(model.impute()).all()
+
+
+def test_a_landmark_that_is_never_seen_with_others_is_an_error():
+    points, _, _ = gaussian_shapes()
+    points[0, 1:], points[1:, 0] = np.nan, np.nan  # cloud 0 sees landmark 0 alone, and no other cloud sees it
+    with pytest.raises(KernelGPAError, match="cloud 0"):
+        ShapeModel(**FIXED).fit(points)
 
 
 def test_weights_that_are_all_multiplied_by_a_number_change_nothing(incomplete):

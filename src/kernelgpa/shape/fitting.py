@@ -23,7 +23,7 @@ from .alignment import Alignment, aligned, estimator, mean_without
 from .cross_fitting import FINAL_PARTS, MOST_EVALUATIONS, ROUNDS, Choice, CrossFit, Folds, choose, mahalanobis_squares
 from .gaussian import Prediction
 from .learning import Learned, Settings, TrainingClouds, learn
-from .outliers import LeaveOneOut, cloud_scores, leave_one_out, rejected, threshold
+from .outliers import LeaveOneOut, cloud_scores, leave_one_out, often_rejected, rejected, threshold
 from .patterns import Patterns
 from .results import CloudResults, ExpectedError, Frozen, ShapeFit
 from .spaces import MOST_DENSE, MOST_LANDMARKS, BasisSpace, FullSpace, Space, forecast_shapes
@@ -61,6 +61,7 @@ def fit_shapes(observations: Observations, given: GPA | None, options: Options) 
     _require_memory(observations)
     weights = np.ones(len(observations.clouds))
     dropped = np.zeros((len(observations.clouds), len(observations.landmarks)), dtype=bool)
+    exempt = np.zeros(len(observations.landmarks), dtype=bool)  # landmarks that keep all their observations
     best = _best_candidate(observations, given, options)
     for _ in range(SCREENINGS if options.robust else 0):
         fit = _cross_fit(best, observations, weights, dropped)
@@ -70,6 +71,8 @@ def fit_shapes(observations: Observations, given: GPA | None, options: Options) 
         _add_rejected(found, fit, models, observations, dropped)
         may_lose = _may_lose(best.alignment.seen, observations.dimension) | dropped
         far = rejected(found, best.alignment.distances, dropped) & may_lose
+        exempt |= often_rejected(far, best.alignment.seen | dropped)
+        far &= ~exempt
         if np.array_equal(far, dropped):
             break
         dropped = far

@@ -5,7 +5,9 @@ the model without the fold of that cloud; divided by its standard deviation it i
 is rejected if that is more than REJECTED times the median length and, because real motion has long tails too, the
 residual itself is longer than DISPLACED times the median distance of all observations from the mean shape.  A wrong
 match also disturbs the predictions of its neighbours; therefore only the observations that are worst within their cloud
-are rejected at a time; then all are looked at again, and one that is well predicted is taken back.
+are rejected at a time; then all are looked at again, and one that is well predicted is taken back.  Wrong matches are
+rare: a landmark of which more than OFTEN of the observations would be rejected moves as no other cloud shows, and keeps
+them all.
 
 A cloud is an outlier if the root mean square of its lengths exceeds
 
@@ -28,6 +30,7 @@ from .learning import Learned
 REJECTED = 8.0  # times the median Mahalanobis length
 DISPLACED = 4.0  # times the median distance from the mean shape
 WORST = 0.5  # of the largest length of a cloud: how long the others that are rejected with it must be
+OFTEN = 0.1  # share of the observations of a landmark
 DEVIATIONS = 3.5
 MAD_TO_DEVIATION = 1.4826
 LEAST_RATIO = 2.0  # of a threshold to the median
@@ -70,6 +73,11 @@ def rejected(
         kept = np.where(before, -np.inf, np.nan_to_num(found.mahalanobis, nan=-np.inf))
         worst = kept > WORST * np.max(kept, axis=1, keepdims=True)
     return np.asarray(far & displaced & (worst | before))
+
+
+def often_rejected(far: BoolArray, seen: BoolArray) -> BoolArray:  # (n, m), (n, m) -> (m,)
+    """Landmarks of which so many observations would be rejected that these are real motion."""
+    return np.asarray(far.sum(axis=0) > np.maximum(2, OFTEN * seen.sum(axis=0)), dtype=bool)
 
 
 def threshold(scores: Array) -> float:  # (n,)
