@@ -71,7 +71,8 @@ def fit_shapes(observations: Observations, given: GPA | None, options: Options) 
         _add_rejected(found, fit, models, observations, dropped)
         may_lose = _may_lose(best.alignment.seen, observations.dimension) | dropped
         far = rejected(found, best.alignment.distances, dropped) & may_lose
-        exempt |= often_rejected(far, best.alignment.seen | dropped)
+        if fit.folds.margin:  # a model that does not see a whole block does not know what moves in it alone
+            exempt |= often_rejected(far, best.alignment.seen | dropped)
         far &= ~exempt
         if np.array_equal(far, dropped):
             break

@@ -5,9 +5,9 @@ the model without the fold of that cloud; divided by its standard deviation it i
 is rejected if that is more than REJECTED times the median length and, because real motion has long tails too, the
 residual itself is longer than DISPLACED times the median distance of all observations from the mean shape.  A wrong
 match also disturbs the predictions of its neighbours; therefore only the observations that are worst within their cloud
-are rejected at a time; then all are looked at again, and one that is well predicted is taken back.  Wrong matches are
-rare: a landmark of which more than OFTEN of the observations would be rejected moves as no other cloud shows, and keeps
-them all.
+are rejected at a time; then all are looked at again, and one that is well predicted is taken back.  If the
+folds are blocks of consecutive clouds, a landmark of which more than OFTEN of the observations would be rejected moves
+as the clouds outside of the block do not show, and keeps them all.
 
 A cloud is an outlier if the root mean square of its lengths exceeds
 

@@ -1,6 +1,5 @@
 // The shape model: the mean shape along one mode at a time, the scores of the clouds, and the variances of the modes.
 
-const MOST_NAMED_SCORES = 60; // clouds that are each named in the plot
 const MOST_LISTED = 12; // names in a sentence
 const shapes = data.shapes && { ...data.shapes, mean: unpacked(data.shapes.mean), modes: unpacked(data.shapes.modes),
   scores: unpacked(data.shapes.scores), scoreDeviations: unpacked(data.shapes.score_deviations) };
@@ -45,13 +44,11 @@ function scoresFigure(theme) {
   const column = (values, k) => range(n).map((t) => values[t * modeCount + k]);
   const bars = (k) => ({ type: "data", array: column(shapes.scoreDeviations, k), color: theme.line, thickness: 1,
     width: 0 });
-  const named = n <= MOST_NAMED_SCORES && !theme.narrow && byId("scoreNames").checked;
   const axis = (k) => axis2D(theme, `score on mode ${k + 1}`, { zeroline: true, zerolinecolor: theme.line });
   return {
-    traces: [{ type: "scatter", mode: named ? "markers+text" : "markers", x: column(shapes.scores, mode),
+    traces: [{ type: "scatter", mode: "markers", x: column(shapes.scores, mode),
       y: column(shapes.scores, against), error_x: bars(mode), error_y: bars(against), hoverinfo: "text",
-      hovertext: range(n).map((t) => plotlyText(data.clouds[t])), text: data.clouds.map((name) => plotlyText(name, 16)),
-      textposition: "top center", textfont: { color: theme.soft, size: 10 },
+      hovertext: range(n).map((t) => plotlyText(data.clouds[t])),
       marker: { size: 8, color: theme.accent } }],
     layout: plotLayout(theme, { xaxis: axis(mode), yaxis: axis(against) }),
   };
@@ -89,7 +86,7 @@ function describeShapes() {
     `the number of standard deviations that the slider sets. ${part}` +
     (is3D ? "Drag to rotate, scroll to zoom." : ""));
   byId("scoresCaption").textContent = inWords("One dot per cloud: its coordinates along two modes, in standard " +
-    "deviations. A bar shows what unseen landmarks leave open.");
+    "deviations. A bar shows what unseen landmarks leave open. Point at a dot to see its name.");
   const listed = (names) => names.slice(0, MOST_LISTED).flatMap((name, i) => [i ? ", " : "", nameElement(name)])
     .concat(names.length > MOST_LISTED ? ` and ${names.length - MOST_LISTED} more` : "");
   const [bad, wrong] = [shapes.badly_predicted, shapes.rejected.map(([cloud, landmark]) => `${landmark} of ${cloud}`)];
@@ -109,7 +106,6 @@ function addModeOptions() {
   byId("mode").append(...range(modeCount).map(option));
   byId("against").append(...range(modeCount).map(option));
   byId("against").value = modeView.against;
-  byId("scoreNamesLabel").hidden = n > MOST_NAMED_SCORES;
   byId("scoreControls").hidden = byId("scoresPlot").hidden = byId("scoresCaption").hidden = modeCount < 2;
 }
 
@@ -138,7 +134,6 @@ function addModes() {
     modeView.against = Number(event.target.value);
     drawPlot(scores);
   });
-  byId("scoreNames").addEventListener("change", () => drawPlot(scores));
   describeMode();
   describeShapes();
 }
