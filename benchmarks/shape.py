@@ -53,9 +53,9 @@ def few(folder: Path) -> None:
         errors, kernel, inside, expected_errors, took = [], [], [], [], 0.0
         for seed in SEEDS:
             hidden, given, truth = hide(points, 0.2, seed)
-            begun = time.process_time()
+            start = time.process_time()
             model = ShapeModel(scaling=scaling).fit(given)
-            took += time.process_time() - begun
+            took += time.process_time() - start
             complete, covariances = model.impute(return_cov=True)
             errors.append(lengths(complete, truth, hidden))
             inside.append(held(complete, truth, covariances, hidden))
@@ -76,9 +76,9 @@ def motion(folder: Path) -> None:
             errors, inside, expected_errors, svd, took = [], [], [], [], 0.0
             for seed in SEEDS:
                 hidden, given, truth = hide(points, 0.1, seed)
-                begun = time.process_time()
+                start = time.process_time()
                 model = ShapeModel().fit(given)
-                took += time.process_time() - begun
+                took += time.process_time() - start
                 complete, covariances = model.impute(return_cov=True)
                 errors.append(lengths(complete, truth, hidden))
                 inside.append(held(complete, truth, covariances, hidden))
@@ -92,9 +92,9 @@ def frames(folder: Path) -> None:
     """All frames of the recordings, 10 % hidden."""
     for name in ("freeform", "squat"):
         hidden, given, truth = hide(markers(folder / f"mocap/{name}.npz"), 0.1, 0)
-        begun = time.process_time()
+        start = time.process_time()
         model = ShapeModel().fit(given)
-        took = time.process_time() - begun
+        took = time.process_time() - start
         complete, covariances = model.impute(return_cov=True)
         inside = held(complete, truth, covariances, hidden)
         report(
@@ -115,9 +115,9 @@ def gaps(folder: Path) -> None:
             for seed in SEEDS:
                 rng = np.random.default_rng(seed)
                 seen = np.flatnonzero(~np.isnan(points[:, :, 0]).any(axis=0))
-                begun, chosen = 50 + 100 * seed, rng.choice(seen, count, replace=False)
+                start, chosen = 50 + 100 * seed, rng.choice(seen, count, replace=False)
                 hidden = np.zeros(points.shape[:2], dtype=bool)
-                hidden[begun : begun + 50, chosen] = True
+                hidden[start : start + 50, chosen] = True
                 given = np.where(hidden[:, :, None], np.nan, points)
                 errors["shape"].append(lengths(ShapeModel().fit(given).impute(), points, hidden))
                 for kind in ("linear", "spline"):
@@ -159,9 +159,9 @@ def scenes(folder: Path) -> None:
         for seed in SCENE_SEEDS:
             points, hidden = simulated_scene(seed)
             given = np.where(hidden[:, :, None], np.nan, points)
-            begun = time.process_time()
+            start = time.process_time()
             model = ShapeModel().fit(given)
-            took += time.process_time() - begun
+            took += time.process_time() - start
             complete, covariances = model.impute(return_cov=True)
             errors.append(lengths(complete, points, hidden))
             inside.append(held(complete, points, covariances, hidden))
@@ -173,7 +173,7 @@ def scenes(folder: Path) -> None:
 
 
 def walker(seed: int, gap: int) -> tuple[np.ndarray, np.ndarray]:
-    """Frames of a walker, and which markers are hidden: at random, or in gaps of so many frames."""
+    """Frames of a walker, and which markers are hidden: at random, or in gaps of this many frames."""
     points = simulate.walker(clouds=100, gap=1, hidden=0.0, noise=1.0, seed=seed).points
     if gap:
         return points, np.isnan(simulate.walker(clouds=100, gap=gap, hidden=0.1, seed=seed).points[:, :, 0])
@@ -208,16 +208,16 @@ def size(folder: Path) -> None:
     """Time and memory: frames x 37 markers with 100 gap patterns, n doubled; 60 x 2000 vertices.  Processor time."""
     for n in (1075, 2150, 4300, 8600, 17200):
         given = simulated(n, 37, patterns=100)
-        begun = time.process_time()
+        start = time.process_time()
         ShapeModel().fit(given)
-        took = time.process_time() - begun
+        took = time.process_time() - start
         show(f"{n} frames x 37 markers, 100 gap patterns: {took:.1f} s, {1000 * took / n:.2f} ms per frame")
     given = simulated(60, 2000, patterns=60)
-    begun = time.process_time()
+    start = time.process_time()
     ShapeModel().fit(given)
     memory, predicted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, forecast_shapes(60, 2000).memory / 1e9
     show(
-        f"60 x 2000 vertices: {time.process_time() - begun:.1f} s; largest memory of this process {memory:.2f} GB, "
+        f"60 x 2000 vertices: {time.process_time() - start:.1f} s; largest memory of this process {memory:.2f} GB, "
         f"target below 2; forecast {predicted:.2f} GB"
     )
 

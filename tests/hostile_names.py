@@ -21,7 +21,7 @@ HOSTILE = [
 
 
 def named_hostile(n=6, d=3):
-    points, _ = scene(n=n, d=d, hidden=0.25)  # so many that the page draws the visibility
+    points, _ = scene(n=n, d=d, hidden=0.25)  # enough for the page to draw the visibility
     m = points.shape[1]
     return Observations.from_array(
         points,

@@ -9,7 +9,7 @@ The machine's own kernels also run with two threads, in a single test process an
 whole scenes.  Two threads wait for each other whenever another process occupies a core, and the many small products of
 the other files then took five times as long.
 
-A core type is skipped, with a line that says why, if this processor lacks its instructions (the program would be
+A core type is skipped, with a line that states why, if this processor lacks its instructions (the program would be
 ended by SIGILL) or if the installed OpenBLAS has no kernels for it.
 """
 
@@ -62,7 +62,7 @@ def blas_mismatch():
 
 
 def environment(threads, **variables):
-    """Return the environment of a run with so many BLAS threads, without the caller's choices of kernels."""
+    """Return the environment of a run with ``threads`` BLAS threads, without the caller's choices of kernels."""
     kept = {
         key: value
         for key, value in os.environ.items()

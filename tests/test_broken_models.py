@@ -37,7 +37,7 @@ VALUES = [
     {"a": 1},
 ]  # fmt: skip
 NUMBERS = [np.nan, np.inf, -1.0, 0.0, 1e9, 1e308, -1e308, 1e-308]
-EVERY = 10  # the slow part is run once per so many files
+EVERY = 10  # the slow part is run once per this many files
 
 
 def mutants_of_array(array):
@@ -188,7 +188,7 @@ IMPOSSIBLE = [
     (headed(dimension=7), "the dimension is 7"),
     (
         headed(settings={**fixed_kernel().get_params(), "inducing": 4}),
-        "inducing is None, which is not what the settings say",
+        "inducing is None, which differs from the settings",
     ),
     (lambda arrays: {"spectrum_values": arrays["spectrum_values"][:1]}, "the spectrum has 1 values"),
     (lambda arrays: {"spectrum_vectors": arrays["spectrum_vectors"][1:]}, "spectrum_vectors has shape"),
@@ -202,7 +202,7 @@ IMPOSSIBLE = [
     (first("weights", np.inf), "weights holds inf"),
     (lambda arrays: {"weights": arrays["weights"] * 1e-9}, "weights contradict the weights that were given"),
     (lambda arrays: {"translations": np.zeros((N, D), dtype="U3")}, "translations is of type"),
-    (headed(**{"class": "AffineGPA", "settings": {}, "used": {}}), "which is not what the settings say"),
+    (headed(**{"class": "AffineGPA", "settings": {}, "used": {}}), "which differs from the settings"),
     (headed(about={"unit": 3}), "the unit, frame, title and notes are not texts"),
 ]
 

@@ -55,7 +55,7 @@ def ring(d, rng):
 
     Rotations that turn once too often along the path are a local optimum.
     """
-    n, new = int(rng.integers(8, 13)), d + 1  # each cloud adds so many landmarks
+    n, new = int(rng.integers(8, 13)), d + 1  # each cloud adds this many landmarks
     m = n * new
     angles = 2 * np.pi * np.arange(m) / m
     path = n / 3 * np.column_stack([np.cos(angles), np.sin(angles), 0 * angles])[:, :d]

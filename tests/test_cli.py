@@ -241,7 +241,7 @@ def test_an_interrupt_does_not_deny_files_that_were_written(command, message, mo
 @pytest.mark.parametrize(
     ("message", "printed"),
     [
-        ("mend the matches, or use robust='geman-mcclure'", "mend the matches, or use --robust geman-mcclure"),
+        ("correct the matches, or use robust='geman-mcclure'", "correct the matches, or use --robust geman-mcclure"),
         ("poorly connected: see diagnose()", "poorly connected: see the report"),
         ('use modes="auto" here', "use --modes auto here"),
         ("control_points=3 is too few", "--control-points 3 is too few"),

@@ -1,4 +1,4 @@
-"""Options that are typed win or are an error, and the shell completes commands."""
+"""Options override settings or are an error, and the shell completes commands."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def members(observations):
 
 
 def halves(shared, first=12, second=14):
-    """Two sets of landmarks that have so many in common."""
+    """Two sets of landmarks that have the given number in common."""
     return range(first), range(first - shared, first - shared + second)
 
 

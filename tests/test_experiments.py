@@ -329,7 +329,7 @@ def test_noisy_test_points_contain_the_landmarks_as_measured():
     seen = np.isfinite(scene.points[:, :, 0])
     np.testing.assert_array_equal(noisy[:, scene.landmarks][seen], scene.points[seen])
     deviations = noisy - scene.surfaces
-    # four standard errors of a standard deviation from so many draws
+    # four standard errors of a standard deviation from this number of draws
     assert deviations.std() == pytest.approx(1.0, rel=4 / np.sqrt(2 * deviations.size))
     assert np.abs(deviations).min() > 0
 

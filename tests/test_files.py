@@ -201,14 +201,14 @@ def test_the_apes_give_one_map_through_every_format(tmp_path):
     observations = matched.observations
     assert (len(observations.clouds), len(observations.landmarks)) == (51, 41)
     assert (matched.rule, matched.frame, matched.unit) == ("number", "LPS", "mm")
-    places = fixed_kernel().fit(observations).map_
+    positions = fixed_kernel().fit(observations).map_
     labels = tuple(map(str, observations.landmarks))
     skulls = tuple(LabelledCloud(str(own.name), own.points, labels) for own in observations.clouds)
     contents = LandmarkFile(skulls, True, frame="LPS", unit="mm")
     for suffix in (".csv", ".tps", ".nts", ".morphologika", ".npz", ".mat"):
         io.write(tmp_path / f"apes{suffix}", drop_unsupported(contents, suffix)[0])
         again = io.read_clouds([tmp_path / f"apes{suffix}"])
-        assert_allclose(fixed_kernel().fit(again.observations).map_, places, rtol=0, atol=1e-9)
+        assert_allclose(fixed_kernel().fit(again.observations).map_, positions, rtol=0, atol=1e-9)
     for suffix in (".fcsv", ".mrk.json", ".pts"):
         for skull in skulls:
             io.write(tmp_path / f"{skull.name}{suffix}", replace(contents, clouds=(skull,)))
@@ -216,7 +216,7 @@ def test_the_apes_give_one_map_through_every_format(tmp_path):
         assert again.observations.names == tuple(sorted(str(name) for name in observations.names))
         order = [again.observations.cloud_index(skull.name) for skull in skulls]
         assert_allclose(again.observations.points[order], observations.points, rtol=0, atol=1e-9)
-        assert_allclose(fixed_kernel().fit(again.observations).map_, places, rtol=0, atol=1e-6)
+        assert_allclose(fixed_kernel().fit(again.observations).map_, positions, rtol=0, atol=1e-6)
 
 
 def test_mixed_frames_come_out_in_one():

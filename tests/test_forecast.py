@@ -136,7 +136,7 @@ def test_control_groups_of_version_1_limit_the_memory(tmp_path):
 
 
 def under_limit(code, beyond):
-    """Run code in a process with so many bytes of address space beyond those of its imports."""
+    """Run code in a process with the given bytes of address space beyond those of its imports."""
     limit = f"""
 import resource
 from pathlib import Path

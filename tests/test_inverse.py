@@ -131,7 +131,7 @@ def test_a_constructed_fold_is_found_and_no_point_in_it_is_inverted():
     assert 0.02 < folded.mean() < 0.5
     assert np.sum(folded == rising) <= 4  # they may differ where the derivative changes its sign between two samples
     targets = warp(across)
-    reached = np.sum(np.diff(np.sign(targets[:, :1] - targets[:, 0]), axis=0) != 0, axis=0)  # by so many points
+    reached = np.sum(np.diff(np.sign(targets[:, :1] - targets[:, 0]), axis=0) != 0, axis=0)  # by this many points
     back = inverse(warp, targets)
     known = ~np.isnan(back[:, 0])
     assert known.any()

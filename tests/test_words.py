@@ -1,4 +1,4 @@
-"""Messages, summaries and tables speak of specimens, of frames and markers, or of clouds, by the files given."""
+"""Messages, summaries and tables use the words specimen, frame and marker, or cloud, by the files given."""
 
 from __future__ import annotations
 

@@ -20,6 +20,6 @@ panels = {
 figure = plotting.side_by_side(panels, unit="mm")
 
 # %%
-# The settings were chosen by the data:
+# The settings were chosen from the data by leave-one-out residuals:
 
 print(kernel.automatic_)

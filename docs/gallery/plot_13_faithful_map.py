@@ -22,7 +22,7 @@ smoothings = np.geomspace(1e-4, 10, 11)
 def map_errors(modes):
     """The map error of each smoothing."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the published map reports that it is hardly determined
+        warnings.simplefilter("ignore")  # the published map reports that noise may decide its axes
         fits = [KernelGPA(bandwidth=0.5, smoothing=mu, robust=None, modes=modes).fit(scene.points) for mu in smoothings]
     return [metrics.map_error(gpa.map_, scene.template) for gpa in fits]
 

@@ -1,4 +1,4 @@
-"""Register many deformed, partly seen point clouds at once, in closed form.
+"""Register many deformed, partly seen point clouds at once, without a template and without an initial guess.
 
 What users import is loaded when it is first asked for, so that ``import kernelgpa`` takes no time and the command can
 answer Ctrl-C before NumPy and the rest are there.

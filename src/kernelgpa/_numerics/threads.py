@@ -108,7 +108,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def free_cores_for(rows: int, count_free: Callable[[], int] | None = None) -> Iterator[None]:
-    """One BLAS thread per free core, for work on one matrix with so many rows; one thread if it is small."""
+    """One BLAS thread per free core, for work on one matrix of ``rows`` rows; one thread if it is small."""
     threads = min(_allowed(None), (count_free or free_cores)()) if rows >= THREADED_ROWS else 1
     if threads < 2:
         yield
@@ -128,7 +128,7 @@ def free_cores(loadavg: Path = LOADAVG) -> int:
 
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """At most so many threads for the work inside; -1 means one per core, None changes nothing."""
+    """At most ``n_jobs`` threads for the work inside; -1 means one per core, None changes nothing."""
     if n_jobs is None:  # to count the cores takes as long as the algebra of a small cloud
         yield
         return

@@ -47,7 +47,7 @@ def convert(
     reading: FileOptions,
     verbose: options.Verbose = False,
 ) -> None:
-    """Write the clouds of one or more files in another format.
+    """Write the clouds of files in another format.
 
     Information that the other format cannot hold is listed.  The coordinates of Slicer files are converted to the LPS
     frame.
@@ -199,7 +199,7 @@ def info(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Print what files hold, and how their landmarks would be matched.
+    """Print what files hold and how their landmarks match.
 
     Examples:
 

@@ -73,7 +73,7 @@ def demo(
     seed: options.Seed = 0,
     verbose: options.Verbose = False,
 ) -> None:
-    """Register a simulated liver that deforms while a sensor circles it.
+    """Register a simulated liver with four families of warps.
 
     Each of 12 clouds sees about 70 % of 150 landmarks, with 0.5 mm noise.  The table compares four kinds of warp, each
     with default settings, on all 2002 points of the liver's surface and on the landmarks that a cloud did not see.  The
@@ -149,7 +149,7 @@ def simulate_liver(
     surface: SurfaceFile = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Simulate clouds of a liver that deforms while a sensor circles it.
+    """Write the clouds of a simulated liver that deforms.
 
     Examples:
 

@@ -46,7 +46,7 @@ _words: ContextVar[Words] = ContextVar("words")
 
 
 def use_words(kind: str = "cloud", names: Iterable[object] = ()) -> None:
-    """From here on, messages speak of specimens, frames or clouds; ``names`` and what was typed stay as they are."""
+    """From here on, messages use the words specimen, frame or cloud; ``names`` and arguments stay as they are."""
     own = vocabulary(kind)
     kept = own.changed_by_translation({*map(str, names), *sys.argv[1:]})
     _words.set(Words(own, tuple(sorted(kept))))

@@ -40,11 +40,12 @@ def register(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Register the clouds of one or more files and write a result folder.
+    """Register the clouds of files and write a result folder.
 
     The folder holds the map (map.csv, map.ply), the poses (poses.tum, poses.kitti), tables (aligned.csv, clouds.csv,
-    landmarks.csv, findings.csv), the model (model.npz), the settings (settings.toml), statistics (summary.json) and a
-    report to open in a browser (report.html).  An earlier result in the same folder is replaced.
+    landmarks.csv, findings.csv, suspicious.csv, with --tune tuning.csv), the model (model.npz), the settings
+    (settings.toml), statistics (summary.json) and a report to open in a browser (report.html).  An earlier result in
+    the same folder is replaced.
 
     Examples:
 
@@ -58,13 +59,13 @@ def register(
 
         kernelgpa register --config out/settings.toml -o again
     """
-    typed: dict[str, Any] = {
+    given: dict[str, Any] = {
         "files": [str(path) for path in files] if files else None,
         **reading.given(),
         **method.given(),
         **report.given(),
     }
-    settings = run_settings(config, typed)
+    settings = run_settings(config, given)
     use_words_of(settings.files, settings.read_options.recursive)
     require_replaceable(output)  # this and the next before any work
     require_writable(output)

@@ -37,7 +37,7 @@ def reproduce(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Run the paper's experiments on simulated data and write tables, figures and a page.
+    """Run the paper's experiments and write tables and figures.
 
     The page prints the paper's numbers below ours and lists which claims of the paper, and of this project, hold.  The
     folder is written after each experiment.

@@ -162,10 +162,10 @@ def run_settings(config: Path | None, options: Mapping[str, Any]) -> RunSettings
     """Settings from a file, overridden by the options that were given (not None)."""
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS} if config is None else _read_config(config)
     for name, keys in SECTIONS.items():
-        typed = _given({key: options.get(key) for key in keys})
-        for key, value in typed.items():
+        arguments = _given({key: options.get(key) for key in keys})
+        for key, value in arguments.items():
             _require_allowed(f"--{key.replace('_', '-')}", value, keys[key])
-        sections[name] |= typed
+        sections[name] |= arguments
     files = sections["input"].get("files")
     if not files:
         raise InvalidSetting(

@@ -43,7 +43,7 @@ FilesOrFolder = Annotated[
     list[Path], typer.Argument(help="Files of landmarks, or the result folder of a registration.")
 ]
 Modes = Annotated[int | None, typer.Option("--modes", help="How many modes are kept.  [all]")]
-Sizes = Annotated[bool, typer.Option("--scaling", help="Remove the sizes of the clouds.")]
+Sizes = Annotated[bool, typer.Option("--scaling", help="Divide each cloud by its size factor.")]
 Filled = Annotated[Path, typer.Option("--output", "-o", help="The new folder to write.")]
 ImputeBy = Annotated[
     ImputeMethod, typer.Option("--method", help="How unseen landmarks are predicted; auto: shape from 3 clouds on.")
@@ -79,7 +79,7 @@ def shape(
     title: options.Title = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Learn the distribution of the shapes: mean, modes, scores, sizes, distances and outliers.
+    """Learn a shape model: mean, modes, scores, sizes, outliers.
 
     The folder holds the aligned clouds (aligned.csv), a table of the clouds (clouds.csv), the modes (modes.csv), the
     model (model.npz), plots, and the report (report.html) with a slider through each mode.  With --metadata, the scores
@@ -135,7 +135,9 @@ def impute(
     reading: MatchOptions,
     verbose: options.Verbose = False,
 ) -> None:
-    """Write the files again with their unseen landmarks filled in, each in its own format, frame and unit.
+    """Write the files again with unseen landmarks filled in.
+
+    Each file keeps its format, frame and unit.
 
     Seen points are not changed.  The table standard_deviations.csv lists every landmark that was filled in, with its
     position and its standard deviation.  A file whose format cannot hold the result is named before anything is
@@ -231,12 +233,12 @@ def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) 
 
 
 def _read(given: list[Path], reading: MatchOptions, attributes: Path | None = None) -> Sources:
-    """The files given, or those of a result folder with its settings; options that are typed come first."""
-    typed = {**reading.given(), "metadata": None if attributes is None else str(attributes)}
+    """The files given, or those of a result folder with its settings; options that are given override them."""
+    chosen = {**reading.given(), "metadata": None if attributes is None else str(attributes)}
     if len(given) == 1 and (given[0] / SETTINGS).is_file():
-        settings = run_settings(given[0] / SETTINGS, typed)
+        settings = run_settings(given[0] / SETTINGS, chosen)
     else:
-        settings = run_settings(None, {**typed, "files": [str(path) for path in given]})
+        settings = run_settings(None, {**chosen, "files": [str(path) for path in given]})
     paths, read_options = settings.files, settings.read_options
     use_words_of(paths, read_options.recursive)
     with printed_warnings():

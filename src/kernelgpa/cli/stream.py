@@ -51,13 +51,13 @@ OutputFolder = Annotated[
     Path | None, typer.Option("--output", "-o", help="A folder for poses.tum, updates.jsonl and map.csv.")
 ]
 Window = Annotated[int | None, typer.Option(help="How many frames to keep; the oldest leave.  [all]")]
-Every = Annotated[int, typer.Option(min=1, help="Update the map after every so many frames.")]
+Every = Annotated[int, typer.Option(min=1, help="Update the map after this many frames.")]
 WithMap = Annotated[bool, typer.Option("--map", help="Report the landmarks that are new or moved.")]
 MapTolerance = Annotated[float, typer.Option(min=0.0, help="Motion beyond which a landmark is reported.")]
 Checkpoint = Annotated[Path | None, typer.Option(help="A file for the state; a run that finds it resumes from it.")]
-CheckpointEvery = Annotated[int, typer.Option(min=1, help="Save the state after every so many frames.")]
+CheckpointEvery = Annotated[int, typer.Option(min=1, help="Save the state after this many frames.")]
 View = Annotated[Path | None, typer.Option(help="A live view: an HTML page that reloads itself every second.")]
-MethodName = Annotated[StreamMethod | None, typer.Option(help="The kind of warp.  [kernel]")]
+MethodName = Annotated[StreamMethod | None, typer.Option(help="Family of warps.  [kernel]")]
 
 
 @app.command()
@@ -79,7 +79,9 @@ def stream(
     mirrored: options.Mirrored = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Register frames as they arrive: each updates the map, and one line of JSON reports its pose.
+    """Register frames as they arrive.
+
+    Each frame updates the map, and one line of JSON reports its pose.
 
     A frame is one line, {"frame": 7, "time": 0.7, "ids": ["a", "b", ...], "points": [[x, y, z], ...]}, optionally with
     "weights", "odometry" and "pose"; {"drop": 7} removes a frame.  A line that cannot be used is reported with its
@@ -97,9 +99,10 @@ def stream(
     _require_window(window, every)
     _require_distinct(frames, output, checkpoint, view)
     name = None if method is None else method.value
-    typed: dict[str, Any] = {"name": name, "modes": modes_of(modes), "mirrored": mirrored}
-    typed |= {"bandwidth": number_or_word("bandwidth", bandwidth), "smoothing": number_or_word("smoothing", smoothing)}
-    estimator = estimator_of({key: value for key, value in typed.items() if value is not None})
+    arguments: dict[str, Any] = {"name": name, "modes": modes_of(modes), "mirrored": mirrored}
+    arguments["bandwidth"] = number_or_word("bandwidth", bandwidth)
+    arguments["smoothing"] = number_or_word("smoothing", smoothing)
+    estimator = estimator_of({key: value for key, value in arguments.items() if value is not None})
     pipeline = FramePipeline(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
     saved = _resume(pipeline, checkpoint)
     with ExitStack() as stack:

@@ -40,7 +40,7 @@ def tune(
     files: options.Files,
     *,
     output: SettingsFile = None,
-    method: Annotated[Method, typer.Option(help="The kind of warp: kernel or tps.")] = Method.KERNEL,
+    method: Annotated[Method, typer.Option(help="Family of warps: kernel or tps.")] = Method.KERNEL,
     bandwidth: Bandwidths = None,
     smoothing: Smoothings = None,
     kernel: Kernels = None,
@@ -51,7 +51,9 @@ def tune(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Find the settings with the smallest sensor-frame error of held-out landmarks.
+    """Find the settings with the smallest held-out error.
+
+    It is the sensor-frame error of landmarks that are left out in turn.
 
     Examples:
 
@@ -88,9 +90,9 @@ def _record(tuning: selection.Tuning) -> dict[str, Any]:
     return {"model": best.model, "best": best.settings, "failures": tuning.failures, "trials": trials}
 
 
-def _grid(method: str, typed: dict[str, str | None]) -> dict[str, list[Any]]:
+def _grid(method: str, given: dict[str, str | None]) -> dict[str, list[Any]]:
     settings = MethodSettings(method)
-    grid = {**settings.grid(), **{name: _values(name, text) for name, text in typed.items() if text is not None}}
+    grid = {**settings.grid(), **{name: _values(name, text) for name, text in given.items() if text is not None}}
     unknown = set(grid) - set(settings.estimator().get_params(deep=False))
     if unknown:
         names = " or ".join(f"--{name}" for name in sorted(unknown))

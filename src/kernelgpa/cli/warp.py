@@ -47,7 +47,7 @@ def warp(
     inverse: Inverse = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Warp a mesh or the points of one cloud into the map, or back.
+    """Warp a mesh or points of one cloud into the map, or back.
 
     Faces, labels and the format are kept.  Points that cannot be warped back, because the warp folds there, are left
     empty if the format allows it, and are an error otherwise, as in meshes.
@@ -182,7 +182,7 @@ def evaluate(
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Measure how well a result registers points that it was not fitted to.
+    """Measure the errors of a result on points not used in its fit.
 
     The test files hold other points of the same clouds, under the same names and with known correspondences.  The
     disagreement is the distance between a point's images in the map and their mean over the clouds; the sensor-frame

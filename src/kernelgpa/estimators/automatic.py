@@ -7,7 +7,7 @@ opposite regression, of the map on a noisy cloud, would reward warps that contra
 
     1. The settings with the smallest error (eq. 20) against the map of rigid registration.
     2. Fit.  Choose again against the map found, and fit again, as long as that lowers the error.
-    3. If the residuals have heavy tails, the same with a robust loss, which is kept if it lowers
+    3. If the residuals have heavy tails, the same with a robust loss, which is kept if it lowers by more than 20 %
 
            mean_tj sqrt(r_tj)                                                                  (theory, eq. 20a)
 
@@ -16,8 +16,8 @@ opposite regression, of the map on a noisy cloud, would reward warps that contra
 Wrong matches distort the rigid map so much that settings chosen against it are useless: too stiff, or so flexible that
 each landmark moves on its own.  A robust fit starts from the middle of the grid instead.
 
-The square root is a compromise: the mean of the lengths themselves is dominated by the wrong matches, which no loss can
-make right, and their median is smallest for a loss that rejects whatever deforms.
+The mean of the square roots is a compromise: the mean of the lengths is dominated by the wrong matches, which no loss
+can correct, and their median is smallest for a loss that rejects whatever deforms.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class AutomaticChoice:
         The 99 % quantile of the standardised residuals against the rigid map, in units of their median; noise alone
         gives about 2.2 in 3D and 2.6 in 2D.
     gain : float
-        By how much a robust loss lowers the mean square root of the residuals, as a share; NaN if none was tried.  If
-        it is below 0.1, it may be that of a trial with some of the clouds and landmarks.
+        By how much a robust loss lowers the mean of the square roots of the residuals, as a share; NaN if none was
+        tried.  If it is below 0.1, it may be that of a trial with some of the clouds and landmarks.
     """
 
     settings: Mapping[str, Any]
@@ -94,7 +94,7 @@ class AutomaticChoice:
         if not self.tail > HEAVY_TAIL:
             return "No robust loss was used: the residuals have no heavy tail."
         tail = f"1 % of the standardised residuals exceed {self.tail:.2g} medians"
-        lowers = f"lowers the mean square root of the residuals by {100 * max(self.gain, 0.0):.0f} %"
+        lowers = f"lowers the mean of the square roots of the residuals by {100 * max(self.gain, 0.0):.0f} %"
         if self.settings["robust"] is None:
             return f"No robust loss was used: {tail}, but {LOSS!r} {lowers} only."
         return f"The robust loss {self.settings['robust']!r} was used: {tail}, and it {lowers}."

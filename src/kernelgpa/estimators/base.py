@@ -239,8 +239,8 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
         """What may be wrong with the registration, most severe first; an empty list if every check ran and passed.
 
         With ``points`` (k, d) of a ``cloud``, also whether they lie too far from its landmarks to be warped.  A finding
-        has a ``kind``, a ``severity`` from 0 to 1 (the share of the leave-one-out error that mending it is expected to
-        remove), what was ``found``, and an ``action`` to take.  A check that could not run is a finding too.
+        has a ``kind``, a ``severity`` from 0 to 1 (the share of the leave-one-out error that correcting it is expected
+        to remove), what was ``found``, and an ``action`` to take.  A check that could not run is a finding too.
         """
         from ..trust.diagnosis import diagnose
 

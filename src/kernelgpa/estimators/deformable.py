@@ -1,4 +1,8 @@
-"""Registration with warps that deform: reduce every cloud, take the bottom of the spectrum, fix the gauge."""
+"""Registration with warps that deform: reduce every cloud, sum the costs, and minimise them over maps and rotations.
+
+With modes="auto" the map minimises eq. 16 of docs/theory.md; with the other modes it is built from the bottom
+eigenvectors of the summed cost (eqs. 10 to 14).
+"""
 
 from __future__ import annotations
 
@@ -104,7 +108,7 @@ class DeformableGPA(GPA):
         return SolvedProblem(registration, DeformableFolds(participants, clouds, solve.cost, map_of_fold))
 
     def _solve_weighted(self, problem: Problem, prepared: PreparedClouds, weighting: Weighting) -> SolveState:
-        """Reduce the clouds with the given weights, sum their costs, take the bottom eigenpairs, fix the gauge."""
+        """Reduce the clouds with the given weights, sum their costs, compute the bottom eigenpairs, fix the gauge."""
         observations = weighting.observations
         clouds = self._reduce(prepared, observations)
         cost = total_cost([clouds[t] for t in problem.participating], len(observations.landmarks), self._limits)

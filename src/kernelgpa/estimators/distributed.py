@@ -182,7 +182,7 @@ def _without_workers(timeout: float) -> str:
 
 
 def _result(client: Any, future: Any, timeout: float) -> Any:
-    """The result of a future; an error once the cluster has been without a worker for so many seconds."""
+    """The result of a future; an error once the cluster has been without a worker for the given number of seconds."""
     since = None
     while True:
         try:

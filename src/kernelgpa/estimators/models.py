@@ -176,24 +176,28 @@ class KernelGPA(DeformableGPA):
         has one value per cloud (mu_t of the paper).  "auto" chooses it together with the bandwidth.
     modes : {"auto", "paper", "program"} or int, default="auto"
         "auto" is the faithful map (theory, eq. 16).  "paper" is the published formulation: the d bottom eigenvectors
-        times R_g' sqrt(Lambda), with R_g and the scales as rigid as possible; it has the span of the optimum of the
-        eigenvalue problem.  "program" is what the authors' program computes: R_g = I, with an axis of the map for each
+        times R_g' sqrt(Lambda), with R_g and the scales as rigid as possible; its columns span the d bottom
+        eigenvectors.  "program" is what the authors' program computes: R_g = I, with an axis of the map for each
         eigenvector; it is the optimum of the eigenvalue problem for its scales (Theorem 3 of the paper).  A number is
-        the map from so many eigenvectors.  For all of them ``certified_`` says whether the rotations are proven.
+        the map built from this many eigenvectors.  For all of them ``certified_`` reports whether the rotations are
+        proven to be globally optimal.
     scale_method : {"refined", "closed-form", "pairwise", "pairwise-published"}, default="refined"
         How ``modes="paper"`` and ``"program"`` find the scales.  The last two are the method of 2022, corrected and
         with the translation at unseen points too, for comparison.
     inducing : int, optional
-        Centre the kernels at so many farthest points of each cloud.  By default they are centred at all points, as
-        long as that fits into memory.
+        The number of points of each cloud, chosen by farthest-point sampling, at which kernels are centred.  By default
+        they are centred at all points if that fits into memory.
     robust : {"auto", "huber", "tukey", "geman-mcclure"} or None, default="auto"
         Loss that lowers the weight of wrong matches, from solve to solve.  "auto" uses "tukey" if the residuals have
-        heavy tails and the loss lowers the mean square root of the residuals by a fifth, and none otherwise.
+        heavy tails and the loss lowers the mean of the square roots of their lengths by more than 20 %, and none
+        otherwise.
     n_jobs : int, optional
         Threads for work on several clouds; by default one per core for clouds of 400 landmarks or more.
     mirrored : {"leave-out", "keep", "error"}, default="leave-out"
         Whether solid clouds that are mirror images of the others are left out of the map (they are still placed), take
-        part in it, or raise InvalidObservations.  Sheets and articulated bodies are never called mirrored.
+        part in it, or raise InvalidObservations.  A cloud counts as a mirror image if it is solid and
+        reflecting it reduces the squared distances to a tenth or less (theory, section 12); of thinner clouds, a
+        warning reports this and they are kept.
 
     Attributes
     ----------
@@ -217,7 +221,7 @@ class KernelGPA(DeformableGPA):
     bandwidth_, smoothing_, robust_ : float, float or tuple, str or None
         The values that were used.
     automatic_ : AutomaticChoice or None
-        Which settings the fit chose and why; ``print(gpa.automatic_)`` says it in words.
+        Which settings the fit chose and why; ``print(gpa.automatic_)`` states it in words.
     certified_ : bool or None
         Whether the rotations are proven to be the global optimum of their cost, for the weights and the gamma of the
         last solve (theory, eqs. 16b and 16c).  None if they come in closed form (``scale_method``).
@@ -232,8 +236,10 @@ class KernelGPA(DeformableGPA):
 
     Notes
     -----
-    Each cloud's warp is eliminated in closed form (theory, eqs. 6 and 7), the map comes from the bottom eigenvectors of
-    the summed cost (eq. 10), and scales, axes and poses from the gauge (eqs. 11 to 16).
+    Each cloud's warp is eliminated in closed form (theory, eqs. 6 and 7).  With ``modes="auto"`` the map minimises
+    eq. 16, a combination of the rigid cost and the summed cost of the warps; with the other ``modes`` it is built from
+    the bottom eigenvectors of the summed cost (eqs. 10 to 14).  The rotations are refined by a local ascent that starts
+    from the affine registration.
 
     Examples
     --------

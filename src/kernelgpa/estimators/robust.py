@@ -77,20 +77,20 @@ def spread(residuals: Array, dimension: int) -> float:  # (...,) lengths, NaN wh
 
 def consensus(
     posed: Array,  # (n, m, d) observations after their clouds' rigid motions, NaN where unseen
-    reach: float,
+    scale: float,
 ) -> Array:  # (m, d)
     """Where most observations of each landmark agree: the mean about the one, or those, with the most support.
 
-    Support is the sum of Geman-McClure weights of the distances to all observations, with c = ``reach``.
+    Support is the sum of Geman-McClure weights of the distances to all observations, with c = ``scale``.
     """
     n, m, d = posed.shape
     candidates = posed[np.linspace(0, n - 1, min(n, MOST_CANDIDATES)).astype(int)]
-    if n > MOST_CANDIDATES:  # of a landmark that none of these saw, the first observation stands in
+    if n > MOST_CANDIDATES:  # of a landmark that none of these saw, the first observation is added
         first = posed[np.argmax(~np.isnan(posed[:, :, 0]), axis=0), np.arange(m)]
         candidates = np.concatenate([candidates, first[None]])
     most, positions, equal = np.full(m, -1.0), np.zeros((m, d)), np.zeros(m)
     for candidate in candidates:
-        weights = np.nan_to_num(_geman_mcclure(np.linalg.norm(posed - candidate, axis=2) / reach))
+        weights = np.nan_to_num(_geman_mcclure(np.linalg.norm(posed - candidate, axis=2) / scale))
         support = np.where(np.isnan(candidate[:, 0]), -np.inf, weights.sum(axis=0))
         equal[support > most * (1 + EQUAL_SUPPORT)] = 0.0  # those before have less
         some = np.flatnonzero(support >= most * (1 - EQUAL_SUPPORT))
@@ -140,7 +140,7 @@ class Weighting(NamedTuple):
 class Reweighting:
     """The weights of a robust fit from solve to solve; without a loss there is one solve.
 
-    Each solve is followed by :meth:`update`, which says whether another one is needed, with the weights in
+    Each solve is followed by :meth:`update`, which returns whether another one is needed, with the weights in
     ``current``.
 
     One wrong observation can displace a whole cloud that only moves rigidly.  Lowering the weights of all its

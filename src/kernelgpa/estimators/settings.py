@@ -56,7 +56,7 @@ def bandwidth_number(value: Any) -> float:
     bandwidth = positive_number("bandwidth", value)
     if bandwidth < LEAST_BANDWIDTH:
         raise InvalidSetting(
-            f"bandwidth is {value!r}; below {LEAST_BANDWIDTH:g} of a cloud's size a kernel reaches no other point"
+            f"bandwidth is {value!r}; below {LEAST_BANDWIDTH:g} of a cloud's size a kernel is 0 at all other points"
         )
     if bandwidth > MOST_BANDWIDTH:
         raise InvalidSetting(f"bandwidth is {value!r}; above {MOST_BANDWIDTH:g} its square leaves double precision")

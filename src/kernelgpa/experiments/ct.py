@@ -24,7 +24,7 @@ from .tables import ALL_METHODS, PROGRAM_KERNEL, TUNED, Claim, Outcome, Paramete
 
 @dataclass(frozen=True)
 class Plan:
-    seen_in: Mapping[int, int]  # how many landmarks are seen in exactly so many clouds
+    seen_in: Mapping[int, int]  # how many landmarks are seen in exactly this many clouds
     settings: Settings
     tuning: TuningPlan
 
@@ -128,7 +128,7 @@ def _about(plan: Plan, landmarks: int, seed: int) -> str:
         "as measured, with noise and wrong matches, as in the paper. The second set has nearly affine differences, "
         "without and with 2% of the matches exchanged with any other, and test points that are correctly matched and "
         "without noise. The map error is the distance from the body of which all six are deformations; their mean "
-        "differs from it by some mm, and smaller map errors say little."
+        "differs from it by some mm, and differences of less than that show little."
     )
 
 

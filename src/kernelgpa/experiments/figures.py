@@ -101,7 +101,7 @@ def surface_per_method(
 
 
 def _grid_of_panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure with so many panels in two rows."""
+    """Return a figure with the given number of panels in two rows."""
     figure = Figure(figsize=(13, height), layout="constrained")
     panels = list(figure.subplots(2, (count + 1) // 2).ravel())
     for unused in panels[count:]:

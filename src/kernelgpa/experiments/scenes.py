@@ -93,7 +93,7 @@ HARDER_CT = {
 
 
 def available_deformation() -> str:
-    """Return "arap" (as rigid as possible) if libigl is installed, otherwise "smooth"; the page says which."""
+    """Return "arap" (as rigid as possible) if libigl is installed, otherwise "smooth"; the page states which."""
     return "smooth" if find_spec("igl") is None else "arap"
 
 

@@ -41,7 +41,7 @@ from .tables import (
 )
 
 ROBUST_LOSS = "geman-mcclure"
-TRIMMED_SHARE = 10  # one residual of so many is left out of the error that compares tuned models
+TRIMMED_SHARE = 10  # one residual of this many is left out of the error that compares tuned models
 CLOSE_RATIO = 1.05  # ratio up to which two errors count as close
 FOLD_COUNT = "points at folds (count)"
 

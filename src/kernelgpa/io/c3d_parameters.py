@@ -57,7 +57,7 @@ def read_parameters(data: bytes, source: str) -> tuple[ByteOrder, Parameters]:
     """Return the byte order of a file, and its parameters with names in capitals."""
     at = BLOCK * (data[0] - 1)
     if data[0] == 0 or at + 4 > len(data):
-        raise FormatError(source, None, f"the parameters are said to begin in block {data[0]}", "the file is corrupt")
+        raise FormatError(source, None, f"the parameters should begin in block {data[0]}", "the file is corrupt")
     processor = data[at + 3] - FIRST_PROCESSOR
     if not 0 <= processor < len(PROCESSOR_ORDERS):
         found = f"the processor type is {data[at + 3]}"
@@ -146,7 +146,7 @@ def number_of(parameters: Parameters, group: str, name: str) -> float | None:
 
 
 def rendered_parameters(groups: Mapping[str, Mapping[str, Sequence[str] | Array]]) -> bytes:
-    """Return the section in Intel byte order; arrays are written as float32 or int16, as their type says."""
+    """Return the section in Intel byte order; arrays are written as float32 or int16, as their type states."""
     records = []
     for number, (group, members) in enumerate(groups.items(), start=1):
         records.append(_record(group, -number, b"\0"))

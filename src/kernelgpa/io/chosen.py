@@ -1,4 +1,4 @@
-"""The part of a file that was asked for: some frames by their numbers, some landmarks by patterns of their labels."""
+"""The chosen part of a file: some frames by their numbers, some landmarks by patterns of their labels."""
 
 from __future__ import annotations
 

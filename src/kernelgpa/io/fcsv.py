@@ -1,7 +1,7 @@
 """Slicer .fcsv: header lines that begin with #, then one row of fields per point.
 
 Slicer 4 and 5 state their version, the frame and the columns; from 5.2 on rows end with two fields more than the
-columns that are announced, the first of which says whether the position is defined.  Slicer 3 states no version: its
+columns that are announced, the first of which states whether the position is defined.  Slicer 3 states no version: its
 rows are ``label,x,y,z,sel,vis`` in RAS.  Points are converted to LPS.
 """
 

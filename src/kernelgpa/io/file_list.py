@@ -1,4 +1,4 @@
-"""From what was typed to a list of files: a folder stands for the landmark files in it.
+"""From the arguments to a list of files: a folder stands for the landmark files in it.
 
 A folder must not mix formats, because a landmark file and a mesh of the same specimen would become two clouds.  Formats
 whose ending is also that of other files (``.txt``, ``.json``, ``.csv``) do not count if there are others.

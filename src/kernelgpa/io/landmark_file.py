@@ -143,7 +143,7 @@ def mark_unseen(points: Array, missing: Missing) -> tuple[Array, int]:  # (..., 
 
 
 def missing_text(missing: Missing) -> str:
-    """Return a code of missing points as it is typed."""
+    """Return a code of missing points as it is given on the command line."""
     return ",".join(f"{one:.17g}" for one in np.atleast_1d(np.asarray(missing, dtype=np.float64)).tolist())
 
 

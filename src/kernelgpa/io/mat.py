@@ -1,7 +1,7 @@
 """MATLAB cells: ``DataCell`` (1 x n, each d x m) and ``VisVecCell`` (1 x n, each 1 x m), of version 5 to 7.
 
 Points in images, published as ``Corresp.ptsImg`` (1 x n, each 3 x m, homogeneous), are read too: their first two rows.
-A file is a header of 128 bytes and elements; an element is a type, a length and so many bytes, and may be compressed.
+A file is a header of 128 bytes and elements; an element is a type, a length and the bytes, and may be compressed.
 The reader is our own because SciPy's crashes on some corrupt files: it reads only cells, one struct around them and
 real, full matrices, and checks every length.
 """

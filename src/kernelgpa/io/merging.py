@@ -1,8 +1,8 @@
 """Several files of one specimen, such as manual landmarks and a patch of semi-landmarks, become one cloud.
 
 The name of a file is divided at its last separator into the specimen and a kind: ``gor7_LM.mrk.json`` and
-``gor7_patch.mrk.json`` are the kinds LM and patch of gor7.  Without being asked, files are merged only if this explains
-them all: at least two specimens, all kinds for most of them, and labels that differ between the kinds.
+``gor7_patch.mrk.json`` are the kinds LM and patch of gor7.  Unless ``merge`` is True, files are merged only if this
+explains them all: at least two specimens, all kinds for most of them, and labels that differ between the kinds.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def merge_specimens(
     if groups is None or (merge is None and not _leaves_no_doubt(groups)):
         if merge:
             raise InvalidSetting(
-                "merge is True, but no two files of one cloud each have names that differ only after the last _, - or "
-                "space; rename the files, such as gor7_landmarks and gor7_patch"
+                "merge is True, but no two files of one cloud each have names that differ only after the last _, -, "
+                "space or dot; rename the files, such as gor7_landmarks and gor7_patch"
             )
         return list(files), list(stems), None, []
     merged = [(_renamed(name, kinds) if len(kinds) == 1 else _merged(name, kinds)) for name, kinds in groups.items()]

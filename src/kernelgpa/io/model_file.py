@@ -144,7 +144,7 @@ def used_estimator_of(header: Header) -> GPA:
     given, used = header["settings"], header["used"]
     for name, value in given.items():
         if value != AUTO and used[name] != value:
-            raise InvalidRecord(f"{name} is {used[name]!r}, which is not what the settings say")
+            raise InvalidRecord(f"{name} is {used[name]!r}, which differs from the settings")
     return estimator_of({**header, "settings": used})
 
 
@@ -222,7 +222,7 @@ def _family(gpa: GPA, features: object, dimension: int) -> Family:
     for one in (family, gpa._smaller_family(family)):
         if one is not None and one.features(dimension) == features:
             return one
-    raise InvalidRecord(f"features is {features!r}, which is not what the settings say")
+    raise InvalidRecord(f"features is {features!r}, which differs from the settings")
 
 
 def _statistics(arrays: CheckedArrays, problem: Problem) -> WarpStatistics:

@@ -41,7 +41,7 @@ Header = dict[str, Any]
 class FileKind:
     """One kind of file: a saved model, or a checkpoint of a stream."""
 
-    key: str  # of the header, under which the number of its format stands
+    key: str  # of the header, under which the number of its format is stored
     format: int  # raised if an older reader would misunderstand the file
     what: str
     expected: str
@@ -314,7 +314,7 @@ def _kernel_parts(arrays: CheckedArrays, kernel: Kernel | None, n: int, d: int) 
     sigmas = arrays.floats("kernel_sigma", n, least=0)
     if kernel is None:
         if np.any(sizes >= 0):
-            raise InvalidRecord("the warps have a kernel, which is not what the settings say")
+            raise InvalidRecord("the warps have a kernel, which differs from the settings")
         return [None] * n
     if np.any(sigmas[sizes >= 0] < 1 / LARGEST_NUMBER):
         raise InvalidRecord("a kernel has no width")

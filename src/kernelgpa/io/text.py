@@ -35,7 +35,7 @@ class Lines:
             self._lines.pop()
 
     def next(self, expected: str) -> str:
-        """Read the next line; at the end of the file the error says what was expected."""
+        """Read the next line; at the end of the file the error states what was expected."""
         if not self.has_more():
             raise self.error("the file ends", f"expected {expected}")
         self.line_number += 1

@@ -1,7 +1,7 @@
 """Everything that the page shows, as one record that JSON can hold.
 
 n clouds, m landmarks, d dimensions, k landmarks that are drawn for each cloud.  Which observations the errors count is
-said in ``trust.agreement``.
+stated in ``trust.agreement``.
 """
 
 from __future__ import annotations

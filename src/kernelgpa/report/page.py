@@ -88,7 +88,7 @@ def stylesheet() -> str:
 
 
 def embedded_json(data: Any) -> str:
-    """JSON that can stand inside a script element whatever texts it holds."""
+    """JSON that is safe inside a script element whatever texts it holds."""
     return json.dumps(data, allow_nan=False, separators=(",", ":")).translate(ESCAPED)
 
 

@@ -40,12 +40,12 @@ from .spaces import Space
 MOST_FOLDS = 10  # of clouds
 LEAST_FOLDS = 4  # blocks of consecutive clouds
 LONG_RUN = 5  # clouds; the median length of the runs in which landmarks are missing, for folds that are blocks
-MARGIN_SHARE = 8  # the clouds beside a block that are left out are at most one in so many on each side
+MARGIN_SHARE = 8  # the clouds beside a block that are left out are at most one in this many on each side
 LANDMARK_PARTS = 5  # of the landmarks of a cloud, while settings are compared
 FINAL_PARTS = 10  # for calibration and the expected error, where what remains must resemble what a cloud saw
 DIVISIONS = 8  # random orders of the landmarks that clouds use in turn; clouds with the same one share their patterns
 ROUNDS = 5  # of eq. 27 while settings are compared
-CLIPPED_ERROR = 10.0  # errors count as at most so many medians
+CLIPPED_ERROR = 10.0  # errors count as at most this many medians
 MANY = 40  # clouds, from which not all folds are needed to compare settings
 COMPARED = 5  # folds in which settings are compared, if there are enough clouds in each
 MOST_PER_FOLD = 12  # clouds that are predicted while settings are compared
@@ -125,7 +125,7 @@ class LeftOut(NamedTuple):
 
 
 def clipped(lengths: Array) -> Array:
-    """Lengths, each at most so many medians."""
+    """Lengths, each at most CLIPPED_ERROR medians."""
     return np.minimum(lengths, CLIPPED_ERROR * np.median(lengths))
 
 
@@ -168,7 +168,7 @@ class CrossFit:
         return self._held_patterns[k]
 
     def left_out(self, models: Sequence[Learned], most: int | None = None, parts: int = LANDMARK_PARTS) -> LeftOut:
-        """Errors of one part of the landmarks at a time, for at most so many clouds of each fold."""
+        """Errors of one part of the landmarks at a time, for at most the given number of clouds of each fold."""
         lengths, squares, d = [], [], self.alignment.dimension
         for k, model in enumerate(models):
             for question in self._questions_of(k, most or len(self.folds.of_cloud), parts):

@@ -14,7 +14,7 @@ from .spaces import Shapes
 
 
 class ExpectedError(NamedTuple):
-    """What cross-fitting says about the error of predicted landmarks, in the unit of the aligned clouds."""
+    """The error of predicted landmarks by cross-fitting, in the unit of the aligned clouds."""
 
     mean: float
     median: float

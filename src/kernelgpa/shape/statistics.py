@@ -24,7 +24,7 @@ WHISKER = 1.5  # times the interquartile range above the upper quartile: Tukey's
 
 @dataclass(frozen=True)
 class ProcrustesStatistics:
-    """What a morphometrician asks of each cloud."""
+    """What a morphometrician wants to know of each cloud."""
 
     centroid_sizes: Array  # (n,) in the unit of the data
     distances: Array  # (n,) partial Procrustes distance from the mean shape, without unit

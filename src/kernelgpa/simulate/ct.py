@@ -90,8 +90,8 @@ def ct(
     clouds : int
         The number n of people, one scan each.
     seen_in : mapping from int to int
-        How many landmarks are seen in exactly so many clouds: ``{3: 480, 6: 147}`` are 627 landmarks, 480 of which
-        are seen in three clouds each.
+        How many landmarks are seen in exactly the given number of clouds: ``{3: 480, 6: 147}`` are 627 landmarks, 480
+        of which are seen in three clouds each.
     differ : float
         Differences between people in size, shear and breath, relative to natural ones, from 0 to 2.
     bend : float

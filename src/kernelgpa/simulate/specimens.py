@@ -2,7 +2,7 @@
 
 A specimen is  s (template + displacement)  in a pose of its own, where the logarithm of the size factor s is normal.
 Files of such data often hold a fixed number, like -999, where a landmark is missing.  The same far-away coordinates
-then stand in several specimens and pull the landmark, the sizes and the poses towards them.
+then occur in several specimens and pull the landmark, the sizes and the poses towards them.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def forecast(
     seen : float
         The share of the landmarks that a cloud sees.
     neighbours : float, optional
-        Landmarks within the reach of one, for a kernel of compact support; None for any other.
+        Landmarks within the support of the kernel around one, if the kernel has compact support; otherwise None.
 
     Examples
     --------
@@ -111,8 +111,8 @@ def _checked(
             "and a number of neighbours"
         )
     counts = [int(one) for one in (n, m, 1 if inducing is None else inducing + 1)]
-    reached = 1.0 if neighbours is None else float(neighbours)
-    possible = min(counts) >= 1 and max(counts) <= MOST_ITEMS and 0 <= reached <= MOST_ITEMS
+    within = 1.0 if neighbours is None else float(neighbours)
+    possible = min(counts) >= 1 and max(counts) <= MOST_ITEMS and 0 <= within <= MOST_ITEMS
     if not possible or d not in (2, 3) or not 0 < seen <= 1:
         raise InvalidSetting(
             f"forecast of {n} clouds, {m} landmarks, dimension {d}, inducing {inducing}, seen {seen}, neighbours "

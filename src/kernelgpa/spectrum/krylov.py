@@ -198,7 +198,7 @@ def _lanczos(pair: _ShiftedPair, m: int, wanted: int) -> tuple[Array, Array]:
         kept, total = ritz.vectors[:, ritz.converged], float(ritz.values.sum())
     raise NumericalFailure(
         f"the eigenvectors did not converge (residual above {ritz.tolerance:.2g}) because the bottom of the spectrum "
-        "is lost in rounding; raise smoothing, or ask for fewer modes"
+        "is lost in rounding; raise smoothing, or use fewer modes"
     )
 
 

@@ -36,7 +36,7 @@ class OperatorLimits:
     woodbury: int = 6000  # features of all clouds up to which the Woodbury identity is used
 
     def prefers_dense(self, landmarks: int, features: float) -> bool:
-        """Whether a dense Q is the cheaper one, and within reach."""
+        """Whether a dense Q is the cheaper one, and within the limits of memory."""
         return landmarks <= self.dense or (2 * features >= landmarks and landmarks <= self.dense_features)
 
 

@@ -2,8 +2,8 @@
 
 Mirror images are those that a batch fit to the same clouds finds.  Its decision
 (:func:`~kernelgpa.estimators.problem.screening.screen`) takes longer than an update.  It is made anew only if a solid
-cloud fits the new map better as a mirror image, if a cloud that was left out no longer does, or if so many clouds were
-left out that the majority, which is right, may be theirs.
+cloud fits the new map better as a mirror image, if a cloud that was left out no longer does, or if at least a third
+of the clouds were left out, because they may then be the majority, which decides which handedness is right.
 """
 
 from __future__ import annotations

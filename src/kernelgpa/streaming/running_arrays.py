@@ -21,7 +21,7 @@ from ..typing import Array, IndexArray
 CloudKey = int
 Numbers = TypeVar("Numbers", Array, IndexArray)
 ABSENT = -1  # the row of a landmark that is not in the sum
-WHOLE_ROWS = 3  # a cloud that sees more than one in so many landmarks is added by whole rows
+WHOLE_ROWS = 3  # a cloud that sees more than one landmark in this many is added by whole rows
 
 
 class _Sum(NamedTuple):
@@ -179,7 +179,7 @@ class RunningArrays:
             self._resize(*(have if want <= have else want + want // 4 + 8 for have, want in ((rows, m), (columns, n))))
 
     def _resize(self, rows: int, columns: int) -> None:
-        """Arrays for so many landmarks and clouds; a solve needs them without spare room, contiguous in memory."""
+        """Arrays of the given size; a solve needs them without spare room, contiguous in memory."""
         if self._weights.shape == (rows, columns):
             return
         d = self.dimension

@@ -9,7 +9,7 @@ Coordinates follow one of three conventions:
     partial       each cloud at unit centroid size, rotated to the mean of all: gpagen(Proj = FALSE) of geomorph
     full          the same, each cloud also multiplied by cos rho, the size at which it is closest to the mean
 
-The coordinates are never those of warps that deform: these bring all clouds to nearly the same shape, and what is left
+The coordinates are never those of warps that deform: these take all clouds to nearly the same shape, and what remains
 is no longer the variation between them.
 """
 

@@ -13,7 +13,7 @@ determines them.
 
 The sample and the search depend neither on the order nor on the frames of the clouds.  Errors below the rounding of the
 data are equal, and of settings with equal errors the first of the grid wins; the result has two significant digits,
-because the error hardly changes within them.
+because the error changes little within them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .protocols import Family, PreparedCloud, ReducedCloud, common_smoothing
 OBSERVATIONS = 1000  # of a sample, about
 LEAST_SAMPLED_CLOUDS = 8  # of a sample
 MOST_POINTS = 100  # of each cloud in a sample
-CLIPPED_RESIDUAL = 20.0  # residuals count as at most so many medians
-BEYOND = 4.0  # the search goes so many times beyond the coarse grid
+CLIPPED_RESIDUAL = 20.0  # residuals count as at most this many medians
+BEYOND = 4.0  # the factor by which the search goes beyond the coarse grid
 PRECISION = 0.1  # relative precision of the settings
 MOST_SEARCH_STEPS = 20  # of the search around the best point of the coarse grid
 FIRST_STEP = 0.15  # of the search, as a share of the logarithmic range of the grid
@@ -81,7 +81,7 @@ def _some_points(target: Target) -> Target:
 
 
 def evenly_spaced(items: IndexArray, most: int) -> IndexArray:
-    """At most so many of the items, at equal distances in their order."""
+    """At most the given number of items, at equal distances in their order."""
     return items[np.unique(np.linspace(0, len(items) - 1, min(len(items), most)).round().astype(int))]
 
 
@@ -127,7 +127,7 @@ class LeaveOneOutError:
 
 
 def pooled(lengths: Array, weights: Array) -> float:  # (k,), (k,)
-    """The weighted mean length of residuals, each counted as at most so many medians."""
+    """The weighted mean length of residuals, each counted as at most CLIPPED_RESIDUAL medians."""
     known = np.isfinite(lengths)
     if not known.any():
         return np.inf

@@ -36,7 +36,7 @@ class SparseLimits:
     largest_share: float = 0.015  # of the points that lie within the support around one of them
 
     def pays(self, neighbours: float, points: float) -> bool:
-        """Whether a kernel matrix of so many points with so many entries per row is better kept sparse."""
+        """Whether sparse algebra is faster for this number of points and of entries per row."""
         return points >= self.fewest_points and neighbours <= self.largest_share * points
 
     def neighbours(self, kernel: Kernel, centres: Array, sigma: float) -> float | None:

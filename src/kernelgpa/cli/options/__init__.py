@@ -44,12 +44,13 @@ Missing = Annotated[
     typer.Option(
         metavar="CODE",
         parser=_numbers,
-        help="A point was not seen if all of its coordinates are this number, or these: one per axis, with commas.",
+        help="A point was not seen if each of its coordinates is this number. Several numbers, separated by commas: "
+        "one per axis.",
     ),
 ]
 Frames = Annotated[
     str | None,
-    typer.Option(metavar="FIRST:END:STEP", help="Use these frames only, by their numbers, END left out.  [all]"),
+    typer.Option(metavar="FIRST:END:STEP", help="Use only frames FIRST to END-1, every STEP-th.  [all]"),
 ]
 Markers = Annotated[
     list[str] | None,
@@ -69,16 +70,20 @@ LabelPattern = Annotated[
 ]
 Merge = Annotated[
     bool | None,
-    typer.Option(help="Files whose names differ after the last _ or - are one specimen.  [if their labels differ]"),
+    typer.Option(
+        help="Files whose names differ only after the last _, -, space or dot are one specimen.  [if their labels "
+        "differ]"
+    ),
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="Look into the folders of a folder too.")]
 NegativeIsMissing = Annotated[
-    bool, typer.Option("--negative-is-missing", help="TPS files: points with negative coordinates were not seen.")
+    bool,
+    typer.Option("--negative-is-missing", help="TPS files: points whose coordinates are all negative were not seen."),
 ]
 Curves = Annotated[bool, typer.Option("--curves", help="TPS files: use the points of curves as landmarks too.")]
 
 # -- method --
-MethodName = Annotated[Method | None, typer.Option(help="The kind of warp.  [kernel]")]
+MethodName = Annotated[Method | None, typer.Option(help="Family of warps.  [kernel]")]
 Bandwidth = Annotated[
     str | None,
     typer.Option(
@@ -89,7 +94,11 @@ Bandwidth = Annotated[
 ]
 Smoothing = Annotated[
     str | None,
-    typer.Option(metavar="NUMBER|auto", help="Kernel and tps warps: penalty on bending.  [auto: chosen likewise]"),
+    typer.Option(
+        metavar="NUMBER|auto",
+        help="Kernel and tps warps: weight of the penalty on departures from an affine function.  [auto: chosen by "
+        "leave-one-out residuals]",
+    ),
 ]
 Kernel = Annotated[str | None, typer.Option(help=f"Kernel warps, one of {', '.join(KERNELS)}.  [gaussian]")]
 ControlPoints = Annotated[int | None, typer.Option(help="Tps warps: number of control points along each axis.  [5]")]
@@ -97,7 +106,7 @@ Inducing = Annotated[
     int | None,
     typer.Option(help="Kernel warps: number of points of each cloud that are kernel centres; saves memory.  [all]"),
 ]
-Scaling = Annotated[bool | None, typer.Option(help="Rigid motions: also estimate a size for each cloud.")]
+Scaling = Annotated[bool | None, typer.Option(help="Rigid motions: also estimate a size factor for each cloud.")]
 Modes = Annotated[
     str | None, typer.Option(help="How the map is computed: auto, paper, program, or a number of eigenvectors.  [auto]")
 ]

@@ -1,6 +1,6 @@
 """Options that several commands share, as records.
 
-A parameter of a command whose type is one of these records stands for one option per field of the record.
+A parameter of a command whose type is one of these records adds one option per field of the record.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ The error of a prediction has the covariance
 
 with the variance of eq. 18 in units of that of the noise.  c is such that the regions of probability 0.9 that it
 implies hold a share of the leave-one-out residuals.  Without a robust loss this share is 0.9.  An observation that a
-robust loss rejected is either a wrong match, which says nothing about predictions, or a rare deformation, which
+robust loss rejected is either a wrong match, which gives no information about predictions, or a rare deformation, which
 predictions miss as well; nothing in the data decides which.  Half of the rejected ones are counted as deformation that
 lies outside: of a share rho of rejected observations, the regions hold 0.9 / (1 - rho / 2) of the others.
 """

@@ -23,8 +23,8 @@ MOST_LISTED = 10  # names in a warning
 def screen(observations: Observations, sizes_differ: bool = False, mirrored: str = "leave-out") -> Problem:
     """The problem of the clouds that can be registered together, with warnings about what looks wrong.
 
-    With ``sizes_differ`` clouds of any size are expected.  ``mirrored`` says whether clouds that are mirror images of
-    the others are left out of the map ("leave-out"), take part in it ("keep"), or are refused ("error").
+    With ``sizes_differ`` clouds of any size are expected.  ``mirrored`` decides whether clouds that are mirror images
+    of the others are left out of the map ("leave-out"), take part in it ("keep"), or are refused ("error").
     """
     everyone = np.arange(len(observations.clouds))
     problem = problem_of(observations, everyone)

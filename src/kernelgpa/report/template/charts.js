@@ -79,7 +79,7 @@ function blockNames(starts, names, index, noun) {
     : [`${noun} `, nameElement(names[starts[index]])];
 }
 
-/** Every so many indices, so that at most `most` of them are labelled. */
+/** Indices at equal distances, so that at most `most` of them are labelled. */
 const labelledIndices = (count, most) => range(count).filter((i) => i % Math.max(1, Math.ceil(count / most)) === 0);
 
 function visibilityFigure(theme, shares) {

@@ -96,7 +96,7 @@ function shrunkSurface() {
   return vertices.map((value, at) => centroid[at % d] + SHRUNK * (value - centroid[at % d]));
 }
 
-/** Whether the surface has the colours of the landmarks, which are its vertices: so many dots would hide it. */
+/** Whether the surface has the colours of the landmarks, which are its vertices and, drawn as dots, would hide it. */
 function isPainted() {
   const dense = is3D && !data.surface && data.faces && data.faces.count && m > MOST_NAMES;
   return Boolean(dense && byId("showSurface").checked && !landmarkErrors[view.colour].some(Number.isNaN));

@@ -51,7 +51,7 @@ INDEPENDENT: Mapping[str, Check] = {
     "inducing points": symptoms.few_inducing_points,
 }
 EXPLAINS = 0.05  # least severity of a finding that explains others
-# words of warnings, and the kinds of findings that say the same with more detail
+# words of warnings, and the kinds of findings that report the same with more detail
 REPEATED = {
     "mirror image": ("mirror images", "left and right exchanged"),
     "landmarks on one line": ("undetermined turn",),
@@ -70,7 +70,7 @@ def diagnose(
 ) -> list[Finding]:
     """Return everything that may be wrong, most severe first; an empty list if every check ran and passed.
 
-    If ``points`` of a ``cloud`` are given, a finding says whether they lie too far from its landmarks to be warped.
+    If ``points`` of a ``cloud`` are given, a finding reports whether they lie too far from its landmarks to be warped.
     """
     evidence = Evidence(gpa)
     impossible: dict[str, CheckNotPossible] = {}
@@ -130,13 +130,13 @@ def _warnings(gpa: FittedRegistration, findings: list[Finding]) -> list[Finding]
     messages = [
         message
         for message in gpa.registration_.warnings
-        if not any(words in message and kinds.intersection(said) for words, said in REPEATED.items())
+        if not any(words in message and kinds.intersection(same) for words, same in REPEATED.items())
     ]
     return [_as_finding(message) for message in messages]
 
 
 def _as_finding(message: str) -> Finding:
-    """The last sentence of a warning says what to do."""
+    """The last sentence of a warning states what to do."""
     for separator in ("; ", ". "):
         found, separator_found, action = message.rpartition(separator)
         if separator_found:

@@ -129,7 +129,7 @@ def _rigid_distance(points: Array, positions: Array, reflected: bool = False) ->
 
 
 def another_unit(evidence: Evidence) -> list[Finding]:
-    """Clouds of another size than the others, by medians, which wrong matches hardly change."""
+    """Clouds of another size than the others, by medians, which wrong matches change little."""
     gpa, findings = evidence.gpa, []
     ratios = relative_sizes(gpa.observations_, gpa.map_)
     for t in np.flatnonzero(of_another_size(ratios)):
@@ -162,7 +162,7 @@ def same_cloud_twice(evidence: Evidence) -> list[Finding]:
         return []
     listed = [" and ".join(repr(observations.names[t]) for t in sorted(group)) for group in sorted(groups, key=min)]
     found = f"{repeated} clouds are copies of others, moved or not, such as {', '.join(listed[:3])}"
-    action = "keep one cloud of each, because a cloud that is given twice counts twice and confirms itself"
+    action = "keep one cloud of each, because the second copy of a cloud counts as independent evidence"
     return [Finding("same cloud twice", repeated / len(observations.clouds), found, action)]
 
 

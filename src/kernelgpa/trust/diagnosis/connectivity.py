@@ -17,14 +17,20 @@ THIN_SHARED = 0.02  # so is a cloud if its shared landmarks are thinner than thi
 
 
 def rarely_seen_landmarks(evidence: Evidence) -> list[Finding]:
+    """Landmarks that at most one participating cloud saw, with their names."""
     gpa = evidence.gpa
-    counts = gpa.observations_.counts
-    once, never = int(np.sum(counts == 1)), int(np.sum(counts == 0))
-    if not once + never:
+    counts, names = gpa.registration_.problem.counts, gpa.observations_.landmarks
+    found = [
+        f"landmarks seen by {clouds}: {np.count_nonzero(counts == count)} of {len(counts)} "
+        f"({named('landmark', [names[j] for j in np.flatnonzero(counts == count)])})"
+        for count, clouds in ((1, "one cloud"), (0, "no cloud"))
+        if np.any(counts == count)
+    ]
+    if not found:
         return []
-    found = f"landmarks seen by one cloud: {once} of {len(counts)}, by no cloud: {never} of {len(counts)}"
     action = "do not rely on their positions, because they do not take part in the fit"
-    return [Finding("landmarks seen once or never", 0.2 + 0.3 * (once + never) / len(counts), found, action)]
+    severity = 0.2 + 0.3 * np.count_nonzero(counts < 2) / len(counts)
+    return [Finding("landmarks seen once or never", severity, ", ".join(found), action)]
 
 
 def undetermined_turns(evidence: Evidence) -> list[Finding]:

@@ -5,8 +5,8 @@ frames of the clouds, in which each observation counts by the share q_tj of its 
 
     E^2 = sum_tj q_tj r_tj^2 / sum_tj q_tj
 
-Mending some observations is expected to give them the error of all others.  With E_B that of the others, the expected
-gain is  1 - E_B / E.  It vanishes once a robust fit has rejected these observations.
+Correcting some observations is expected to give them the error of all others.  With E_B that of the others, the
+expected gain is  1 - E_B / E.  It vanishes once a robust fit has rejected these observations.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ class Evidence:
         """E, in the unit of the data."""
         return self._error(np.zeros(self.residuals.shape, dtype=bool))
 
-    def gain(self, mended: BoolArray) -> float:  # (n, m)
-        """The share of the error that mending some observations is expected to remove."""
-        return float(np.clip(1 - self._error(mended) / self.error, 0.0, 1.0)) if self.error > 0 else 0.0
+    def gain(self, corrected: BoolArray) -> float:  # (n, m)
+        """The share of the error that correcting some observations is expected to remove."""
+        return float(np.clip(1 - self._error(corrected) / self.error, 0.0, 1.0)) if self.error > 0 else 0.0
 
     def _error(self, without: BoolArray) -> float:
         counts = np.where(without, 0.0, self.shares)

@@ -73,9 +73,9 @@ class Finding:
     kind : str
         What kind of problem it is, in a few words.
     severity : float
-        The share of the leave-one-out error that mending it is expected to remove, from 0 (nothing) to 1.  For what
-        residuals cannot show, such as positions that nothing confirms, a fixed value from 0 (good to know) to 1 (the
-        result is useless).
+        The share of the leave-one-out error that correcting it is expected to remove, from 0 (nothing) to 1.  For what
+        residuals cannot show, such as positions without a second observation, a fixed value from 0 (good to know) to 1
+        (the result is useless).
     found : str
         What was found, with numbers.
     action : str

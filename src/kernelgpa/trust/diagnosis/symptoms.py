@@ -21,7 +21,7 @@ SMALL_GAP = 0.1  # relative gap between eigenvalues d and d + 1 below which the 
 NARROWEST_BANDWIDTH, WIDEST_BANDWIDTH = 0.02, 10.0  # beyond these a kernel is useless
 MOST_ROUND_TRIPS = 2000  # landmarks that are taken into the map and back
 NEGLIGIBLE_SHARE = 0.01  # of a cloud's landmarks
-COARSE_SHARE = 0.1  # share of the map's size that the error of inducing points may reach
+COARSE_SHARE = 0.1  # share of the map's size above which the error of inducing points is reported
 EXTRAPOLATION = 3.0  # multiple of the median distance between neighbouring landmarks from which points are far away
 
 
