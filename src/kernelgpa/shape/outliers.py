@@ -76,7 +76,7 @@ def rejected(
 
 
 def often_rejected(far: BoolArray, seen: BoolArray) -> BoolArray:  # (n, m), (n, m) -> (m,)
-    """Landmarks of which so many observations would be rejected that these are real motion."""
+    """Landmarks with a share of rejected observations that is so large that these are real motion."""
     return np.asarray(far.sum(axis=0) > np.maximum(2, OFTEN * seen.sum(axis=0)), dtype=bool)
 
 
