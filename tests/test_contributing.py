@@ -1,10 +1,15 @@
-"""The recipes of CONTRIBUTING.md, run as they are written: a new kernel and a new family of warps obey the laws."""
+"""The recipes of CONTRIBUTING.md, run as they are written.
+
+A new kernel and a new family of warps obey the laws, a new check takes part in the diagnosis, and a new format is read
+back as it was written.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +18,10 @@ from sklearn.base import clone
 
 from conftest import random_rotation, scene
 from fixed_settings import fixed_kernel
-from kernelgpa import Observations
+from kernelgpa import FormatError, Observations, RigidGPA, io
+from kernelgpa.io import files
+from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
+from kernelgpa.trust.diagnosis import checks
 from kernelgpa.warps import KernelFamily, reduce
 from kernelgpa.warps.gram import gram, gram_gradient
 from kernelgpa.warps.kernels import KERNELS, as_kernel
@@ -131,3 +139,72 @@ def test_the_new_estimator_fits_and_predicts_partly_seen_clouds(estimator):
     assert np.isfinite(fitted.map_).all()
     assert np.isfinite(fitted.transform(points[0][~np.isnan(points[0, :, 0])], cloud=0)).all()
     assert np.isfinite(fitted._reduced_cloud(0).variance(fitted.map_)).all()
+
+
+# -- a check --
+
+
+@pytest.fixture
+def new_check(monkeypatch):
+    """The check of the recipe, entered in the table of those that are reported on their own."""
+    check = recipe("Adding a check")["clouds_that_saw_little"]
+    monkeypatch.setitem(checks.INDEPENDENT, "clouds that saw little", check)
+
+
+def findings_of(points, kind):
+    return [finding for finding in RigidGPA().fit(points).diagnose() if finding.kind == kind]
+
+
+@pytest.mark.usefixtures("new_check")
+def test_the_new_check_finds_its_fault_and_nothing_else():
+    points, _ = scene(hidden=0.0)
+    assert not findings_of(points, "clouds that saw little")
+    points[2, 5:] = np.nan  # 5 of 40
+    (finding,) = findings_of(points, "clouds that saw little")
+    assert finding.found.endswith("were seen by cloud 2")
+    assert finding.severity == 1 / len(points)
+
+
+@pytest.mark.usefixtures("new_check")
+def test_a_new_check_that_cannot_run_is_reported():
+    points, _ = scene(hidden=0.0)
+    (finding,) = [one for one in findings_of(points[:, :4], "checks that could not run") if "saw little" in one.found]
+    assert finding.found == "clouds that saw little: 4 landmarks are too few for a share of them"
+
+
+# -- a format --
+
+
+@pytest.fixture
+def xyz(monkeypatch):
+    """The format of the recipe, entered in the table."""
+    names = recipe("Adding a file format")
+    module = SimpleNamespace(**{name: names[name] for name in ("HOLDS", "parse", "render")})
+    monkeypatch.setitem(files.FORMATS, ".xyz", files._text(module))
+    return module
+
+
+def labelled_body(labels=("nose", "chin", "left", "right")):
+    points = np.random.default_rng(0).standard_normal((len(labels), 3))
+    return LandmarkFile((LabelledCloud("skull", points, labels),), labelled=True)
+
+
+@pytest.mark.usefixtures("xyz")
+def test_a_file_of_the_new_format_is_read_as_it_was_written(tmp_path):
+    given = labelled_body()
+    io.write(tmp_path / "skull.xyz", given)
+    found = io.read(tmp_path / "skull.xyz")
+    assert [(one.name, one.labels) for one in found.clouds] == [(one.name, one.labels) for one in given.clouds]
+    assert np.array_equal(found.clouds[0].points, given.clouds[0].points)
+    assert io.read_clouds([tmp_path]).landmarks == list(given.clouds[0].labels)
+
+
+@pytest.mark.parametrize("text", ["", "nose 1 2\n", "nose 1 2 x\n", "nose 1 2 3\nnose 4 5 6\n"])
+def test_what_the_new_format_cannot_read_is_an_error(xyz, text):
+    with pytest.raises(FormatError):
+        xyz.parse(text, "skull.xyz", ReadOptions())
+
+
+def test_what_the_new_format_cannot_hold_is_an_error(xyz):
+    with pytest.raises(FormatError, match="contains spaces"):
+        xyz.render(labelled_body(("nose tip", "chin")))

@@ -134,6 +134,15 @@ def test_links_lead_to_files_and_headings(page):
         assert not anchor or anchor in anchors(target), (path, anchor)
 
 
+PACKAGES = sorted(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.glob("*/**/__init__.py"))
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_states_what_enters_what_leaves_and_its_equations(name):
+    text = ast.get_docstring(ast.parse((PACKAGE / name / "__init__.py").read_text(encoding="utf-8")))
+    assert re.search(r"^In:   \S.*^Out:  \S.*^Equations of docs/theory\.md: \S", text, re.MULTILINE | re.DOTALL)
+
+
 def test_the_table_of_formats_is_complete():
     from kernelgpa.io.files import FORMATS
 

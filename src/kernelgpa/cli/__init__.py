@@ -1,8 +1,11 @@
 """The command line: each command parses its options, calls the library once, and writes what it returns.
 
-Arguments and files enter; results leave on standard output and as files, messages on standard error.  No equations live
-here.  ``app`` runs the commands and is the only module that exits; ``options``, ``settings`` and ``messages`` are what
-the commands share.
+In:   arguments and files.
+Out:  results on standard output and as files, messages on standard error.
+Equations of docs/theory.md: none.
+
+``app`` runs the commands and is the only module that exits; ``options``, ``settings`` and ``messages`` are what the
+commands share.
 """
 
 from __future__ import annotations

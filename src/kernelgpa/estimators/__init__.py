@@ -1,10 +1,11 @@
 """RigidGPA, AffineGPA, TPSGPA and KernelGPA: what users construct, and ``fit``.
 
-In:   whatever the user calls point clouds.
+In:   an array, (points, ids) pairs, a table or ``Observations``, and weights.
 Out:  a fitted estimator: map, poses, warps, residuals.
-``fit`` calls the other packages in the order of the algorithm: screen, reduce, sum, spectrum, gauge, reweight.  It
-implements equation 3 of docs/theory.md by the equations of those packages; robust weights rest on equation 17.
-``predict`` and ``impute`` use the warps of equations 21 and 22.
+Equations of docs/theory.md: 3 (the fit), by those of the other packages; 17 (robust weights), 20 to 22 (automatic
+settings, ``predict`` and ``impute``).
+
+``fit`` calls the other packages in the order of the algorithm: screen, reduce, sum, spectrum, gauge, reweight.
 """
 
 from .models import TPSGPA, AffineGPA, KernelGPA

@@ -1,9 +1,9 @@
 """Files: one reader and one writer per format, matched landmarks, and saved models.
 
-In:  files of landmarks, meshes or markups, by name (``read``, ``read_clouds``; the formats are listed in ``FORMATS``).
-Out: :class:`LandmarkFile`, one file as it is; :class:`MatchedClouds`, several files with one set of landmarks, ready to
-be registered.  A fitted estimator becomes the bytes of a model file and comes back (``model_file``); every file and
-folder is written atomically (``atomic``).  No equations live here.
+In:   files of landmarks, meshes or markups, by name (``read``, ``read_clouds``; ``FORMATS`` lists the formats).
+Out:  :class:`LandmarkFile`, one file as it is; :class:`MatchedClouds`, several files with one set of landmarks, ready
+      to be registered; the bytes of a fitted estimator (``model_file``).  Files are written atomically (``atomic``).
+Equations of docs/theory.md: none.
 """
 
 from .files import FORMATS, read, read_clouds, write

@@ -1,9 +1,12 @@
 """Plots of a registration, by matplotlib and PyVista.
 
-A fitted estimator, points, a tuning or an uncertainty enters.  Each function draws on the Axes it is given, or on a new
-figure that pyplot does not manage, and returns the Axes (``warps`` and ``side_by_side`` the Figure, ``mesh`` a PyVista
-plotter).  Lengths are labelled with ``unit``.  3D data are drawn in 3D or, on 2D Axes, projected along the last axis.
-No equations live here; errors come from ``trust.agreement``.  Show or save a plot with ``ax.figure``::
+In:   a fitted estimator, points, a tuning or an uncertainty, and optionally the Axes to draw on.
+Out:  the Axes, those given or of a new figure that pyplot does not manage (``warps`` and ``side_by_side`` return the
+      Figure, ``mesh`` a PyVista plotter).
+Equations of docs/theory.md: none; errors come from ``trust.agreement``.
+
+Lengths are labelled with ``unit``.  3D data are drawn in 3D or, on 2D Axes, projected along the last axis.  Show or
+save a plot with ``ax.figure``::
 
     ax = plotting.map_of(gpa, colours="sensor", unit="mm")
     ax.figure.savefig("map.png")

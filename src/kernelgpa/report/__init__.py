@@ -1,9 +1,9 @@
 """Results for people and programs: the report page, ``summary.json`` and the result folder.
 
-A fitted estimator and its :class:`Metadata` enter.  ``render`` returns the page as one self-contained HTML text,
-``summarise`` the summary, ``save`` writes both into a result folder with the map, the poses and the model, and ``load``
-returns the estimator of such a folder.  The errors that are shown are the consistency (theory, section 13) and
-the same in the clouds' own frames; :class:`Assessment` computes them once for all outputs.
+In:   a fitted estimator and its :class:`Metadata`.
+Out:  the page as one self-contained HTML text (``render``), the summary (``summarise``), and a result folder with both,
+      the map, the poses and the model (``save``; ``load`` returns the estimator of such a folder).
+Equations of docs/theory.md: none; the errors shown are those of section 13, and :class:`Assessment` computes them once.
 """
 
 from .data import PageLimits

@@ -1,10 +1,12 @@
 """Simulated scenes whose truth is known.
 
-Enters: sizes, noise, visibility and a seed; the same seed gives the same scene.
-Leaves: a :class:`Simulation`: the points that each cloud measured, (n, m, d) in mm with NaN if unseen, and the truth:
-the undeformed template, all vertices in each cloud's frame, and the poses of the sensors.
+In:   sizes, noise, visibility and a seed; the same seed gives the same scene.
+Out:  a :class:`Simulation`: the points that each cloud measured, (n, m, d) in mm with NaN if unseen, and the truth: the
+      undeformed template, all vertices in each cloud's frame, and the poses of the sensors.
+Equations of docs/theory.md: none; each module states the geometry of its own body.
+
 ``liver``, ``face``, ``ct``, ``sheet``, ``bending_sheet``, ``walker`` and ``specimens`` make scenes; ``exchanged`` adds
-wrong matches.  No equations of docs/theory.md live here; each module states the geometry of its own body.
+wrong matches.
 """
 
 from .ct import SEEN_IN, Scans, ct, lungs_mesh

@@ -2,6 +2,6 @@
 
 In:   reduced clouds.
 Out:  a cost operator tr(M' Q M), dense, low-rank or matrix-free, which solves systems with Q and finds its bottom
-      eigenpairs.
-Equations 3 and 10 of docs/theory.md live here (17 is applied in ``without``), and the forecast of a fit's memory.
+      eigenpairs; the forecast of a fit's memory.
+Equations of docs/theory.md: 3 (the sum), 10 (bottom eigenpairs); 17 is applied in ``without``.
 """

@@ -2,7 +2,7 @@
 
 In:   clouds with landmark ids and measured motions, from Python or as lines of JSON (``kernelgpa stream``).
 Out:  after each update the map of a batch fit to the same clouds, in a frame that does not jump, with poses and events.
-Section 16 and equation 19 of docs/theory.md live here.
+Equations of docs/theory.md: 19 (measured motions), and section 16.
 """
 
 from .estimator import StreamingGPA

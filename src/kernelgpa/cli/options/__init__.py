@@ -1,4 +1,9 @@
-"""The options that commands share; None means that an option was not given."""
+"""The options that commands share; None means that an option was not given.
+
+In:   arguments.
+Out:  the values of options, and records that group them (``groups``).
+Equations of docs/theory.md: none.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a run of the experiments leaves in its folder.
+"""What a run of the experiments writes into its folder.
 
-Enters: the outcomes of experiments.
-Leaves: ``page``: tables, figures and one HTML page; ``stored``: the same results as JSON, which a resumed run and the
-script of docs/results.md read.
+In:   the outcomes of experiments.
+Out:  ``page``: tables, figures and one HTML page; ``stored``: the same results as JSON, which a resumed run and the
+      script of docs/results.md read.
+Equations of docs/theory.md: none.
 """

@@ -1,9 +1,10 @@
 """What may be wrong with a fitted registration, by cause.
 
-Causes come before symptoms: wrong data explain a model that does not suit, and both explain warps that fold.
+In:   a fitted estimator (``finding.FittedRegistration``).
+Out:  findings, most severe first (``checks.diagnose``); observations ranked by their residuals (``suspicious``).
+Equations of docs/theory.md: none; leave-one-out residuals (17) are the evidence.
 
-In:   a fitted estimator (``finding.FittedRegistration``)
-Out:  findings, most severe first (``checks.diagnose``); observations ranked by their residuals (``suspicious``)
+Causes come before symptoms: wrong data explain a model that does not suit, and both explain warps that fold.
 """
 
 from .checks import diagnose
