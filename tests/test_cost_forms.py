@@ -47,6 +47,27 @@ def test_every_published_form_of_the_cost_is_the_same_matrix(form, d, flat, mu):
 @every_dimension
 @every_shape
 @every_smoothing
+def test_the_fitted_warp_is_that_of_the_published_formulas(d, flat, mu):
+    """Omega = H Y and the affine part T^+ (I - K H) Y, whatever the targets Y (Proposition 2, section 6.4)."""
+    cloud, K, T = parts(d, flat)
+    Y = np.random.default_rng(5).standard_normal((len(K), d))
+    warp = reduce(KernelFamily(Gaussian(), bandwidth(d, flat), mu), cloud).fit_all([Y])[0]
+    weights = published_H(K, T, mu) @ Y
+    affine = np.linalg.pinv(T, rcond=1e-10) @ (Y - K @ weights)
+    allowed = 10 * tolerance(K, T, mu) / mu * np.abs(Y).max() * len(K)
+    assert_allclose(warp(cloud.points), T @ affine + K @ weights, rtol=0, atol=allowed)
+    between = 0.5 * (cloud.points[1:] + cloud.points[:-1])  # of a flat cloud: in its plane
+    to_points = np.linalg.norm(between[:, None] - cloud.points[None], axis=2)
+    distances = np.linalg.norm(cloud.points[:, None] - cloud.points[None], axis=2)
+    width = np.sqrt(-(distances[0, 1] ** 2) / (2 * np.log(K[0, 1])))  # of the Gaussian behind K
+    kernels = np.exp(-(to_points**2) / (2 * width**2))
+    there = affine_functions(between - cloud.points.mean(axis=0))
+    assert_allclose(warp(between), there @ affine + kernels @ weights, rtol=0, atol=allowed)
+
+
+@every_dimension
+@every_shape
+@every_smoothing
 def test_H_is_symmetric_and_semidefinite_and_its_null_space_are_the_affine_functions(d, flat, mu):
     """Proposition 2 of the paper calls H positive definite, which it is not."""
     _, K, T = parts(d, flat)

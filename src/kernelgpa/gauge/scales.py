@@ -83,7 +83,8 @@ def _gauge_of(
     find: ScaleMethod,
     start: Array | None = None,
 ) -> GaugeOptimum:
-    """The map X A of some eigenvectors; with A diagonal, the one of lowest cost for its scales (Theorem 3)."""
+    """The map X A of some eigenvectors; with A diagonal, of lowest cost if the scales descend as the eigenvalues
+    ascend (Theorem 3)."""
     X = spectrum.vectors[:, axes]
     found = find(ScaleProblem(stacked, mode_moments(stacked, X), blocks, start))
     if found.optimum is None:

@@ -105,8 +105,8 @@ def bottom_eigenpairs(
 ) -> Spectrum:
     """The k bottom eigenvectors and k + 1 eigenvalues of the total cost.
 
-    For given scales the first d are the map of lowest cost (Theorem 3 of the paper).  The eigenvalue of the constant
-    vector is raised above all others (Remark 7).
+    Times scales that descend, the first d are the map of lowest cost for these scales (Theorem 3 of the paper).  The
+    eigenvalue of the constant vector is raised above all others (Remark 7).
     """
     m = cost.landmarks
     uniform = metric is None or bool(np.all(metric.density == 1.0))

@@ -2,9 +2,9 @@
 
 For each fold of landmarks the map and the warps are solved without the fold, and the warps of all clouds are applied to
 the landmarks left out.  Three errors compare the images: consistency in the map, the sensor-frame error, which a
-shrinking or folding map does not decrease (metrics.py), and the paper's cross-validation error against the full map.
-Bandwidths and settings remain those of the full data, so that one factorisation of each cloud serves all folds
-(docs/theory.md, eq. 17).
+shrinking or folding map does not decrease (metrics.py), and the authors' cross-validation error (RSS 2022) against the
+full map.  Bandwidths and settings remain those of the full data, so that one factorisation of each cloud serves all
+folds (docs/theory.md, eq. 17).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CrossValidation:
     weights : ndarray of shape (n, m)
         Weights of the observations in the fit: those given, reduced by a robust fit.
     cve : float
-        The paper's cross-validation error: root mean square distance from the full map.
+        The authors' cross-validation error (RSS 2022): root mean square distance from the full map.
     fitted : estimator
         The estimator, fitted to all landmarks.
     """
