@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from conftest import random_rotation
 from fixed_settings import fixed_kernel
@@ -133,6 +134,27 @@ def test_mirror_images_are_left_out_kept_or_refused_as_asked(model, tmp_path):
     with pytest.raises(InvalidSetting, match="mirrored is 'drop'; expected one of leave-out, keep, error"):
         model.set_params(mirrored="drop").fit(points)
     model.set_params(mirrored="leave-out")
+
+
+@pytest.mark.parametrize("choice", ["leave-out", "keep"])
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_the_table_of_poses_says_which_clouds_participate(model, choice):
+    pytest.importorskip("pandas")
+    with pytest.warns(KernelGPAWarning, match="a mirror image"):
+        gpa = clone(model).set_params(mirrored=choice).fit(one_mirrored())
+    in_map = gpa.poses_frame()["in_map"].to_numpy()
+    assert np.flatnonzero(in_map).tolist() == gpa.registration_.problem.participating.tolist()
+
+
+@pytest.mark.parametrize("choice", ["leave-out", "keep"])
+def test_the_noise_of_a_cloud_counts_in_its_residuals_unless_it_participates(choice):
+    """A residual from the mean of k other views of equal weight has the noise as k / (k + 1) of its variance."""
+    with pytest.warns(KernelGPAWarning, match="a mirror image"):
+        gpa = RigidGPA(mirrored=choice).fit(one_mirrored())
+    n = len(gpa.registration_.problem.participating)
+    expected = np.full(gpa.residuals_.shape, np.sqrt(1 - 1 / n))
+    expected[gpa.registration_.problem.left_out] = 1.0
+    np.testing.assert_allclose(gpa.scaled_residuals_, gpa.residuals_ * expected, rtol=1e-12)
 
 
 def assert_proper(rotations):

@@ -71,7 +71,7 @@ class WarpStatistics:
         given = problem.observations.weights
         total = given[problem.participating].sum(axis=0)
         shares = np.sqrt(np.maximum(1 - given / np.where(total > 0, total, 1.0), 0.0))
-        shares[problem.mirrored] = 1.0
+        shares[problem.left_out] = 1.0  # their noise is not in the mean
         return cls(weights, residuals, residuals * shares, np.zeros(len(weights)))
 
     @classmethod

@@ -74,7 +74,7 @@ def poses_frame(gpa: GPA) -> Any:
     else:
         columns["angle"] = np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0])
     columns["size_factor"] = gpa.size_factors_
-    columns["in_map"] = ~np.isin(np.arange(len(rotations)), gpa.registration_.problem.mirrored)
+    columns["in_map"] = np.isin(np.arange(len(rotations)), gpa.registration_.problem.participating)
     return pandas.DataFrame(columns, index=_index(pandas, gpa.observations_.names, "cloud"))
 
 
