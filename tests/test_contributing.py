@@ -18,7 +18,8 @@ from sklearn.base import clone
 
 from conftest import random_rotation, scene
 from fixed_settings import fixed_kernel
-from kernelgpa import FormatError, Observations, RigidGPA, io
+from kernelgpa import FormatError, InvalidSetting, KernelGPA, Observations, RigidGPA, io, load, save
+from kernelgpa.estimators.methods import METHODS, Method
 from kernelgpa.io import files
 from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from kernelgpa.trust.diagnosis import checks
@@ -54,8 +55,11 @@ def family():
 
 
 @pytest.fixture
-def estimator():
-    return recipe("Adding a family of warps")["GridKernelGPA"](control_points=3)
+def estimator(monkeypatch):
+    """The estimator of the recipe, entered in the table of methods."""
+    estimator = recipe("Adding a family of warps")["GridKernelGPA"]
+    monkeypatch.setitem(METHODS, "grid", Method(estimator, "kernel warps on a grid"))
+    return estimator(control_points=3)
 
 
 def rigid_copies(d):
@@ -139,6 +143,27 @@ def test_the_new_estimator_fits_and_predicts_partly_seen_clouds(estimator):
     assert np.isfinite(fitted.map_).all()
     assert np.isfinite(fitted.transform(points[0][~np.isnan(points[0, :, 0])], cloud=0)).all()
     assert np.isfinite(fitted._reduced_cloud(0).variance(fitted.map_)).all()
+
+
+def test_the_new_estimator_is_saved_and_loaded_with_its_warps(estimator, tmp_path, dimension):
+    points, _ = scene(d=dimension, bend=0.1, noise=0.01)
+    fitted = estimator.fit(points)
+    loaded = load(save(fitted, tmp_path / "out"))
+    assert type(loaded) is type(fitted)
+    assert loaded.get_params() == fitted.get_params()
+    assert np.array_equal(loaded.map_, fitted.map_, equal_nan=True)
+    for t in range(len(points)):
+        assert_allclose(loaded.transform(points[t], t), fitted.transform(points[t], t), rtol=1e-15)
+
+
+def test_an_estimator_that_is_not_in_the_table_cannot_be_saved(tmp_path):
+    class OwnGPA(KernelGPA):
+        pass
+
+    fitted = OwnGPA(bandwidth=0.5, smoothing=0.1, robust=None).fit(scene()[0])
+    with pytest.raises(InvalidSetting, match=r"OwnGPA is not in the table of methods.*enter it in METHODS"):
+        save(fitted, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 # -- a check --

@@ -14,20 +14,15 @@ from typing import Any
 
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
+from ..estimators.methods import METHODS, estimator_class
 from ..estimators.settings import AUTO
 from ..io.landmark_file import ReadOptions
-from ..io.model_file import METHODS
 from ..io.text import is_unicode, short_repr
 from ..report.summary import NO_LOSS, settings_for_file
 from ..trust.procrustes import CONVENTIONS
 
 LARGEST = 1e300  # of numbers in a settings file
 READ_OPTIONS = tuple(one.name for one in fields(ReadOptions) if one.name != "name")
-CLASSES: dict[str, type[GPA]] = {name: one for one, name in METHODS.items()}
-GRIDS: dict[str, dict[str, list[float]]] = {  # what --tune tries first
-    "tps": {"smoothing": [1e-3, 1e-2, 1e-1, 1.0, 10.0]},
-    "kernel": {"bandwidth": [0.15, 0.25, 0.5, 1.0], "smoothing": [1e-3, 1e-2, 1e-1, 1.0]},
-}
 
 
 @dataclass(frozen=True)
@@ -84,9 +79,7 @@ class MethodSettings:
 
     def estimator(self) -> GPA:
         """The estimator with its parameters checked; a parameter that it does not have is an error."""
-        if self.name not in CLASSES:
-            raise InvalidSetting(f"method {self.name!r} is unknown; use one of {', '.join(CLASSES)}")
-        estimator = CLASSES[self.name]()
+        estimator = estimator_class(self.name)()
         known = estimator.get_params(deep=False)
         for key in self.parameters:
             if key not in known:
@@ -100,10 +93,11 @@ class MethodSettings:
 
     def grid(self) -> dict[str, list[Any]]:
         """The values that tuning tries; parameters that are given are not tuned."""
-        if self.name not in GRIDS:
+        grid = METHODS[self.name].grid if self.name in METHODS else {}
+        if not grid:
             raise InvalidSetting(f"method {self.name} has nothing to tune; use --method kernel or --method tps")
-        given = {key: [value] for key, value in self.parameters.items() if key in GRIDS[self.name]}
-        return {**GRIDS[self.name], **given}
+        given = {key: [value] for key, value in self.parameters.items() if key in grid}
+        return {**grid, **given}
 
 
 @dataclass(frozen=True)

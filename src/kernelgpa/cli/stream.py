@@ -38,6 +38,8 @@ REFRESH_INTERVAL = 1.0  # seconds between two pages of --view, or two lines of p
 
 
 class StreamMethod(StrEnum):
+    """The methods whose warps deform."""
+
     AFFINE = "affine"
     TPS = "tps"
     KERNEL = "kernel"

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors import InvalidSetting
+from ..estimators.methods import method_name
 from ..io.atomic import require_writable_file, write_bytes
 from ..io.files import read_clouds
-from ..io.model_file import METHODS
 from ..trust import selection
 from . import options
 from .app import app
@@ -76,7 +76,7 @@ def tune(
             matched.observations, estimator, grid, folds=folds, rounds=rounds, n_jobs=n_jobs, stiff=True
         )
     if output is not None:
-        section = {"name": METHODS[type(tuning.best)], **tuning.best_trial.settings}
+        section = {"name": method_name(tuning.best), **tuning.best_trial.settings}
         write_bytes(output, tomli_w.dumps({"input": input_section(files, read_options), "method": section}).encode())
         print_message(f"settings: {output}")
     if as_json:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidSetting, KernelGPAWarning
-from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
+from ..estimators.methods import METHODS, method_name
 from ..estimators.problem import Problem, problem_of
 from ..estimators.registration import Registration, WarpStatistics
 from ..estimators.robust import LEAST_FACTOR
@@ -24,7 +24,7 @@ from ..gauge.principal_axes import Gauge
 from ..observations.collection import Observations
 from ..typing import Array
 from ..warps import Family, Smoothing
-from ..warps.kernels import KERNELS, Kernel, ThinPlate
+from ..warps.kernels import KERNELS
 from .archive import Arrays, read_arrays
 from .records import (
     FileKind,
@@ -50,8 +50,6 @@ from .validation import LARGEST_NUMBER, CheckedArrays, InvalidRecord, checked_na
 MODEL_FILE = FileKind(
     "format", 4, "model", "expected model.npz of a result folder", "register again with settings.toml"
 )
-METHODS: dict[type[GPA], str] = {RigidGPA: "rigid", AffineGPA: "affine", TPSGPA: "tps", KernelGPA: "kernel"}
-ESTIMATORS = {one.__name__: one for one in METHODS}
 
 
 def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
@@ -62,7 +60,7 @@ def to_bytes(gpa: GPA, about: dict[str, Any] | None = None) -> bytes:
     spectrum, spectrum_arrays = spectrum_to_arrays(gpa.spectrum_)
     faithful = gpa.registration_.faithful
     header = {
-        "class": type(gpa).__name__,
+        "class": class_name(gpa),
         "settings": settings_of(gpa),
         "used": settings_as_json(gpa.registration_.settings),
         "choice": choice_to_record(gpa.automatic_),
@@ -112,6 +110,11 @@ def is_model(data: bytes) -> bool:
     return MODEL_FILE.is_kind(data)
 
 
+def class_name(gpa: GPA) -> str:
+    """Return the name by which a file refers to the class of an estimator, which must be in the table of methods."""
+    return METHODS[method_name(gpa)].estimator.__name__
+
+
 def settings_of(gpa: GPA) -> dict[str, Any]:
     """Return the settings of an estimator as JSON can hold them."""
     return settings_as_json(gpa.get_params(deep=False))
@@ -134,7 +137,8 @@ def settings_as_json(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def estimator_of(header: Header) -> GPA:
     """Return the estimator of a header, not yet fitted."""
-    gpa: GPA = ESTIMATORS[header["class"]](**header["settings"])
+    classes = {method.estimator.__name__: method.estimator for method in METHODS.values()}
+    gpa = classes[header["class"]](**header["settings"])
     gpa._check_settings()
     return gpa
 
@@ -161,6 +165,7 @@ def _restored(header: Header, arrays: CheckedArrays) -> GPA:
         problem = problem_of(observations, part, mirrored)
     shared = len(problem.landmarks)
     gauge = gauge_from_arrays(header["gauge"], arrays, shared, len(part), d)
+    family = _family(used, header["features"], d)
     mapped = MapRecord.from_arrays(arrays, m, n, d)
     _require_plausible_map(mapped.map, problem)
     gpa._store(
@@ -168,11 +173,11 @@ def _restored(header: Header, arrays: CheckedArrays) -> GPA:
             problem,
             gauge,
             spectrum_from_arrays(header["spectrum"], arrays, shared, d),
-            warps_from_arrays(arrays, _kernel(used, d), n, d),
+            warps_from_arrays(arrays, family.kernel_of_warps(d), n, d),
             *mapped,
             arrays.floats("size_factors", n, least=1 / LARGEST_NUMBER),
             _statistics(arrays, problem),
-            _family(used, header["features"], d),
+            family,
             _smoothing(header["smoothing"], n),
             used.get_params(deep=False),
             _faithful(header["faithful"], gauge),
@@ -206,14 +211,6 @@ def _require_plausible_map(positions: Array, problem: Problem) -> None:
         raise InvalidRecord("map has no position for a landmark that was seen")
     if not np.ptp(seen, axis=0).max() > 1 / LARGEST_NUMBER:
         raise InvalidRecord("all landmarks of map coincide")
-
-
-def _kernel(gpa: GPA, dimension: int) -> Kernel | None:
-    """Return the kernel of the warps; None if they are affine."""
-    settings = settings_of(gpa)
-    if "kernel" in settings:
-        return KERNELS[settings["kernel"]]
-    return ThinPlate(dimension) if METHODS[type(gpa)] == "tps" else None
 
 
 def _family(gpa: GPA, features: object, dimension: int) -> Family:

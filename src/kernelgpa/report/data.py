@@ -16,6 +16,7 @@ from scipy.spatial import KDTree
 
 from ..errors import InvalidSetting
 from ..estimators.base import GPA
+from ..estimators.methods import METHODS
 from ..observations.arrays import finite_rows
 from ..trust.agreement import Agreement, Distribution, distribution, json_number
 from ..typing import Array, BoolArray, IndexArray
@@ -33,12 +34,6 @@ MOST_LINKED, LINKED_NEIGHBOURS = 200, 2  # landmarks of which each is joined to 
 PADDING = 0.04  # of the extent, on each side of the axes
 # sizes and shape distances mean little where a moving sensor sees a part of the scene
 SHAPE_COLUMNS = ("centroid_size", "procrustes_distance", "outlier")
-DESCRIPTIONS = {
-    "RigidGPA": "rigid motions",
-    "AffineGPA": "affine warps",
-    "TPSGPA": "thin-plate warps",
-    "KernelGPA": "kernel warps",
-}
 
 
 @dataclass(frozen=True)
@@ -249,7 +244,8 @@ def _surface(vertices: Array, faces: IndexArray) -> SurfaceData:
 
 def _method(gpa: GPA) -> MethodData:
     name = type(gpa).__name__
-    description = DESCRIPTIONS.get(name, "warps") + (" and sizes" if gpa._sizes_differ else "")
+    described = [one.description for one in METHODS.values() if isinstance(gpa, one.estimator)]
+    description = (described or ["warps"])[0] + (" and sizes" if gpa._sizes_differ else "")
     settings = {key: value for key, value in gpa.registration_.settings.items() if key != "n_jobs"}
     return MethodData(name, description, shown_settings(settings))
 

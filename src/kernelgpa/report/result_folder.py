@@ -26,10 +26,11 @@ import tomli_w
 
 from ..errors import FormatError, InvalidSetting
 from ..estimators.base import GPA
+from ..estimators.methods import method_name
 from ..io.atomic import is_temporary, write_folder
 from ..io.files import FORMATS
 from ..io.landmark_file import LabelledCloud, LandmarkFile, numbered_labels
-from ..io.model_file import METHODS, from_bytes, is_model, to_bytes
+from ..io.model_file import from_bytes, is_model, to_bytes
 from ..io.poses import kitti, tum
 from ..observations.arrays import finite_rows
 from ..shape import ShapeModel
@@ -156,7 +157,7 @@ def _is_model_file(path: Path) -> bool:
 def _files(assessment: Assessment, summary: Summary, metadata: Metadata) -> dict[str, bytes]:
     gpa = assessment.gpa
     settings = metadata.settings or {
-        "method": {"name": METHODS[type(gpa)], **settings_for_file(gpa.registration_.settings)}
+        "method": {"name": method_name(gpa), **settings_for_file(gpa.registration_.settings)}
     }
     shown = replace(metadata, settings=settings)
     landmarks = _map_file(gpa, metadata)

@@ -19,7 +19,7 @@ from ..errors import FormatError
 from ..io import shape_file
 from ..io.archive import Arrays, read_arrays
 from ..io.atomic import write_bytes
-from ..io.model_file import estimator_of, settings_of, used_estimator_of
+from ..io.model_file import class_name, estimator_of, settings_of, used_estimator_of
 from ..io.records import (
     FileKind,
     Header,
@@ -76,7 +76,7 @@ def _header(stream: StreamingGPA, seen_landmarks: list[Name]) -> Header:
     running, stream_map = stream._running, stream._map
     require_saveable([*seen_landmarks, *([] if stream_map is None else stream_map.landmarks)])
     return {
-        "class": type(stream.estimator).__name__,
+        "class": class_name(stream.estimator),
         "settings": settings_of(stream._given),
         "used": settings_of(stream.estimator),
         "choice_due": stream._choice_due,

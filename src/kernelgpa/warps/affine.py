@@ -24,6 +24,9 @@ class AffineFamily:
     def neighbours(self, cloud: Cloud) -> None:
         return None
 
+    def kernel_of_warps(self, dimension: int) -> None:
+        return None
+
     def prepare(self, cloud: Cloud) -> PreparedLowRank:
         return PreparedLowRank(cloud, None)
 

@@ -41,6 +41,9 @@ class KernelFamily:
     def neighbours(self, cloud: Cloud) -> float | None:
         return None if self.inducing is not None else self._exact_part(cloud).neighbours
 
+    def kernel_of_warps(self, dimension: int) -> Kernel:
+        return self.kernel
+
     def prepare(self, cloud: Cloud) -> PreparedCloud:
         part = self._exact_part(cloud)
         if self.inducing is not None:

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from ..errors import InvalidSetting
 from ..observations.cloud import Cloud
 from ..typing import Array, IndexArray
+from .kernels import Kernel
 from .warp import Warp
 
 RELATIVE_ROUNDING = 1e-12  # entries of Q_t below this share of the largest entry are rounding errors
@@ -93,6 +94,7 @@ class Family(Protocol):
     def smoothing(self) -> Smoothing: ...
     def features(self, dimension: int) -> int | None: ...  # per cloud; None: one for each point of the cloud
     def neighbours(self, cloud: Cloud) -> float | None: ...  # entries per row of a sparse kernel matrix; None: dense
+    def kernel_of_warps(self, dimension: int) -> Kernel | None: ...  # None: the warps are affine
     def prepare(self, cloud: Cloud) -> PreparedCloud: ...
 
 

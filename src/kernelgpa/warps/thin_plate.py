@@ -33,6 +33,9 @@ class ThinPlateFamily:
     def neighbours(self, cloud: Cloud) -> None:
         return None
 
+    def kernel_of_warps(self, dimension: int) -> ThinPlate:
+        return ThinPlate(dimension)
+
     def prepare(self, cloud: Cloud) -> PreparedLowRank:
         d = cloud.points.shape[1]
         features = energy_features(ThinPlate(d), control_grid(cloud, self.control_points), 1.0)

@@ -17,6 +17,8 @@ from ...warps.kernels import KERNELS
 
 
 class Method(StrEnum):
+    """The names of ``estimators.methods.METHODS``."""
+
     RIGID = "rigid"
     AFFINE = "affine"
     TPS = "tps"
