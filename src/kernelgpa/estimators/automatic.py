@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ from .registration import Registration
 from .settings import is_automatic
 
 if TYPE_CHECKING:
+    from .base import SolvedProblem
     from .deformable import DeformableGPA
 
 # the values were chosen on ten real sets and three simulated ones with 0 to 30 % of the matches exchanged
@@ -100,16 +101,8 @@ class AutomaticChoice:
         return f"The robust loss {self.settings['robust']!r} was used: {tail}, and it {lowers}."
 
 
-class AutomaticFit(NamedTuple):
-    """A registration with chosen settings, a solver for the same problem without some landmarks, and the choice."""
-
-    registration: Registration
-    folds: DeformableFolds
-    choice: AutomaticChoice
-
-
-def fit_automatically(estimator: DeformableGPA, problem: Problem) -> AutomaticFit:
-    """Choose the settings that are "auto", and fit with them."""
+def fit_automatically(estimator: DeformableGPA, problem: Problem) -> SolvedProblem[DeformableFolds]:
+    """Choose the settings that are "auto", and fit with them; the warnings are those of the fit that is kept."""
     with limit_threads(1):  # the clouds of a sample are small
         error = _error_against_rigid_map(estimator, problem)
         first = choose(error)
@@ -128,10 +121,11 @@ def fit_automatically(estimator: DeformableGPA, problem: Problem) -> AutomaticFi
         if not gain > LEAST_GAIN:
             del best
             best, score = _fit(estimator, problem, plain.settings, None, family), plain
-    for message in best.warnings:
+    for message in best.registration.warnings:
         warn(message)
     settings = {name: best.registration.settings[name] for name in automatic_settings(estimator)}
-    return AutomaticFit(best.registration, best.folds, AutomaticChoice(settings, score.error, tail, gain))
+    choice = AutomaticChoice(settings, score.error, tail, gain)
+    return best._replace(registration=replace(best.registration, choice=choice))
 
 
 def automatic_settings(estimator: DeformableGPA) -> list[str]:
@@ -153,14 +147,6 @@ def with_first_choice(
         return estimator._with_settings(choose(_error_against_rigid_map(estimator, problem)), loss)
     error = _error_against_rigid_map(estimator, problem, FEWER_OBSERVATIONS)
     return estimator._with_settings(choose(error, near._searched_settings(len(error.search.grid))), loss)
-
-
-class _Fit(NamedTuple):
-    """A fit with numbers for all settings, and its warnings, which concern the user if this fit is the one kept."""
-
-    registration: Registration
-    folds: DeformableFolds
-    warnings: list[str]
 
 
 class _Score(NamedTuple):
@@ -214,7 +200,7 @@ def _typical_error(error: LeaveOneOutError, settings: tuple[float, ...]) -> floa
 
 def _fit_repeatedly(
     estimator: DeformableGPA, problem: Problem, settings: tuple[float, ...], loss: str | None
-) -> tuple[_Fit, _Score]:
+) -> tuple[SolvedProblem[DeformableFolds], _Score]:
     """Fit with the settings, then with those chosen against the map found, as long as these are better."""
     fit = _fit(estimator, problem, settings, loss)
     for number in range(MOST_FITS):
@@ -237,12 +223,13 @@ def _fit(
     settings: tuple[float, ...],
     loss: str | None,
     like: Family | None = None,  # a family whose fit to the same clouds was within the memory
-) -> _Fit:
+) -> SolvedProblem[DeformableFolds]:
+    """Fit with numbers for all settings; its warnings concern the user only if this fit is the one kept."""
     resolved = estimator._with_settings(settings, loss)
     with warnings.catch_warnings(), collected_warnings() as messages:
         warnings.simplefilter("ignore", KernelGPAWarning)
-        solved = resolved._fit_problem(problem, resolved._prepared(problem, like))
-    return _Fit(*solved, messages)
+        solved = resolved._register(problem, resolved._prepared(problem, like))
+    return solved._replace(registration=replace(solved.registration, warnings=tuple(messages)))
 
 
 def _error_against_rigid_map(

@@ -46,7 +46,7 @@ class SolvedProblem(NamedTuple, Generic[Folds]):
     """A registration, and what solves the same problem again without some landmarks."""
 
     registration: Registration
-    folds: Folds
+    fold_solver: Folds
 
 
 class GPA(FittedAttributes, BaseEstimator, ABC):

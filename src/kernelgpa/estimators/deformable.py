@@ -6,7 +6,6 @@ eigenvectors of the summed cost (eqs. 10 to 14).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Self
@@ -41,7 +40,7 @@ from .registration import (
     warn_if_not_converged,
     whole_map,
 )
-from .robust import Reweighting, Weighting
+from .robust import Reweighting
 from .settings import is_automatic
 
 WEAKLY_CONNECTED = (
@@ -62,16 +61,6 @@ SEARCHED = ("bandwidth", "smoothing")  # the settings of a search, in its order;
 PARALLEL_LANDMARKS = 400  # landmarks per cloud from which several clouds are worked on at the same time
 
 
-@dataclass(frozen=True)
-class SolveState:
-    """One solve: the observations with their weights, every cloud reduced, their sum, and the solution."""
-
-    observations: Observations  # all clouds on the shared landmarks
-    clouds: list[ReducedCloud]  # (n,)
-    cost: CostOperator  # of the participating clouds
-    solution: Solution
-
-
 class DeformableGPA(GPA):
     """Registration with warps of one family; a subclass supplies the family, and how its settings are searched."""
 
@@ -88,33 +77,32 @@ class DeformableGPA(GPA):
     # -- the algorithm --
 
     def _fit_problem(self, problem: Problem, prepared: PreparedClouds | None = None) -> SolvedProblem[DeformableFolds]:
-        """Register the clouds of a screened problem; nothing is stored."""
+        """Register the clouds of a screened problem, with settings that are chosen first if they are automatic."""
         if automatic_settings(self):
-            registration, folds, choice = fit_automatically(self, problem)
-            return SolvedProblem(replace(registration, choice=choice), folds)
+            return fit_automatically(self, problem)
+        return self._register(problem, self._prepared(problem) if prepared is None else prepared)
+
+    def _register(self, problem: Problem, prepared: PreparedClouds) -> SolvedProblem[DeformableFolds]:
+        """Register the clouds with the settings as they are, none of them automatic; nothing is stored."""
         if self.modes in D_MODES and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
-        prepared = self._prepared(problem) if prepared is None else prepared
         weighting = Reweighting(self.robust, problem)
-        solve = self._solve_weighted(problem, prepared, weighting.current)
-        while weighting.update(partial(residual_lengths, solve.clouds), solve.solution):  # never, if robust is None
-            del solve  # frees its matrices before the next solve
-            solve = self._solve_weighted(problem, prepared, weighting.current)
-        warn_if_not_converged(solve.solution.gauge)
-        registration = self._registration(problem, prepared.family, solve)
-        participants = solve.observations.at(problem.participating)
-        clouds = [solve.clouds[t] for t in problem.participating]
+        while True:  # once, if robust is None
+            observations = weighting.current.observations
+            participants = observations.at(problem.participating)
+            clouds = self._reduce(prepared, observations)
+            cost = total_cost([clouds[t] for t in problem.participating], len(observations.landmarks), self._limits)
+            solution = self._solve(participants.stacked, cost, weighting.current.rotations, weighting.current.gamma)
+            if not weighting.update(partial(residual_lengths, clouds), solution):
+                break
+            del clouds, cost, solution  # frees their matrices before the next solve
+        warn_if_not_converged(solution.gauge)
+        # solves with a known gamma do without the spectrum
+        spectrum = solution.spectrum or self._spectrum(participants.stacked, cost)
+        registration = self._registration(problem, prepared.family, observations, clouds, solution, spectrum)
         map_of_fold = partial(self._map_of_fold, registration)
-        return SolvedProblem(registration, DeformableFolds(participants, clouds, solve.cost, map_of_fold))
-
-    def _solve_weighted(self, problem: Problem, prepared: PreparedClouds, weighting: Weighting) -> SolveState:
-        """Reduce the clouds with the given weights, sum their costs, compute the bottom eigenpairs, fix the gauge."""
-        observations = weighting.observations
-        clouds = self._reduce(prepared, observations)
-        cost = total_cost([clouds[t] for t in problem.participating], len(observations.landmarks), self._limits)
-        stacked = observations.at(problem.participating).stacked
-        solution = self._solve(stacked, cost, weighting.rotations, weighting.gamma)
-        return SolveState(observations, clouds, cost, solution)
+        participating = [clouds[t] for t in problem.participating]
+        return SolvedProblem(registration, DeformableFolds(participants, participating, cost, map_of_fold))
 
     def _solve(
         self,
@@ -190,11 +178,17 @@ class DeformableGPA(GPA):
 
     # -- results --
 
-    def _registration(self, problem: Problem, family: Family, solve: SolveState) -> Registration:
-        solution, gauge = solve.solution, solve.solution.gauge
-        # solves with a known gamma do without the spectrum
-        spectrum = solution.spectrum or self._spectrum(solve.observations.at(problem.participating).stacked, solve.cost)
-        warps = [cloud.fit_all([gauge.map[cloud.seen]])[0] for cloud in solve.clouds]
+    def _registration(
+        self,
+        problem: Problem,
+        family: Family,
+        used: Observations,  # all clouds on the shared landmarks, with the weights of the last solve
+        clouds: list[ReducedCloud],  # (n,)
+        solution: Solution,
+        spectrum: Spectrum,
+    ) -> Registration:
+        gauge = solution.gauge
+        warps = [cloud.fit_all([gauge.map[cloud.seen]])[0] for cloud in clouds]
         rotations, translations = all_poses(problem, gauge)
         return Registration(
             problem,
@@ -205,7 +199,7 @@ class DeformableGPA(GPA):
             rotations,
             translations,
             problem.unit_sizes,
-            WarpStatistics.of_warps(problem, solve.observations, solve.clouds, gauge.map, warps),
+            WarpStatistics.of_warps(problem, used, clouds, gauge.map, warps),
             family,
             self._family().smoothing,
             self.get_params(deep=False),

@@ -48,7 +48,7 @@ def cross_validate_gauges(
         solved = [estimator._fit_problem(problem, prepared) for estimator in fitted.values()]
         for estimator, one in zip(fitted.values(), solved, strict=True):
             estimator._store(one.registration)
-        gauges, solver = _Gauges(fitted), solved[0].folds
+        gauges, solver = _Gauges(fitted), solved[0].fold_solver
         of_modes = replace(solver, solve_map=gauges.solve).predict(tested, None)
         weights = solver.participants.weights
         return {
