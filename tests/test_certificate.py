@@ -16,6 +16,7 @@ from degenerate_scenes import embedded
 from fixed_settings import fixed_kernel
 from kernelgpa import AffineGPA, RigidGPA, load, save
 from kernelgpa.gauge.certificate import SMALL, Certificate, certify
+from kernelgpa.gauge.initial import Start
 from kernelgpa.gauge.rigid import RigidSystem
 from kernelgpa.gauge.rotations import maximise_over_rotations
 from kernelgpa.io.model_file import from_bytes, to_bytes
@@ -74,7 +75,7 @@ def optimum_of(gpa):
     if isinstance(gpa, RigidGPA):
         return maximise_over_rotations(RigidSystem(stacked).operator, start)
     clouds = [gpa._reduced_cloud(problem.observations.names[t]) for t in problem.participating]
-    return gpa._solve(stacked, total_cost(clouds, len(problem.landmarks)), start).optimum
+    return gpa._solve(stacked, total_cost(clouds, len(problem.landmarks)), Start(start)).optimum
 
 
 def restarts(operator, n, d, rng):

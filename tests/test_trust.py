@@ -19,6 +19,7 @@ from fixed_settings import fixed_kernel
 from kernelgpa import InvalidSetting, RigidGPA, metrics, selection, simulate, uncertainty
 from kernelgpa.estimators.robust import LEAST_FACTOR, LOSSES
 from kernelgpa.gauge.faithful import AllowedIncrease, allowed_increase, faithful_registration
+from kernelgpa.gauge.initial import Start
 from kernelgpa.spectrum.total import total_cost
 from kernelgpa.trust import agreement, cross_validation
 from kernelgpa.trust import uncertainty as uncertainty_module
@@ -70,7 +71,7 @@ def warps_by_rule(gpa, rule):
     reduced = [gpa._reduced_cloud(name) for name in gpa.observations_.names]
     cost = total_cost(reduced, len(gpa.map_))
     rotations = gpa.registration_.gauge.rotations
-    found = faithful_registration(gpa.observations_.stacked, cost, rotations, rule=rule).faithful
+    found = faithful_registration(gpa.observations_.stacked, cost, Start(rotations), rule=rule).faithful
     return [cloud.fit_all([found.gauge.map[cloud.seen]])[0] for cloud in reduced]
 
 

@@ -15,11 +15,11 @@ from sklearn.base import clone
 from .._numerics.threads import parallel_map
 from ..errors import InvalidObservations, InvalidSetting, TooLarge, warn
 from ..gauge.faithful import faithful_registration
-from ..gauge.initial import WarmStart
+from ..gauge.initial import Start
 from ..gauge.scales import D_MODES, SCALE_METHODS, fix_gauge, flat_map_fits_best
 from ..observations import Observations
 from ..observations.stacked import StackedClouds
-from ..spectrum.eigenpairs import Metric, Spectrum, Uniqueness, bottom_eigenpairs
+from ..spectrum.eigenpairs import Metric, Spectrum, Uniqueness, bottom_eigenpairs, bottom_eigenvalues
 from ..spectrum.forecast import Forecast, forecast
 from ..spectrum.operator import LIMITS, CostOperator, OperatorLimits
 from ..spectrum.total import total_cost
@@ -92,7 +92,7 @@ class DeformableGPA(GPA):
             participants = observations.at(problem.participating)
             clouds = self._reduce(prepared, observations)
             cost = total_cost([clouds[t] for t in problem.participating], len(observations.landmarks), self._limits)
-            solution = self._solve(participants.stacked, cost, weighting.current.rotations, weighting.current.gamma)
+            solution = self._solve(participants.stacked, cost, weighting.current.start)
             if not weighting.update(partial(residual_lengths, clouds), solution):
                 break
             del clouds, cost, solution  # frees their matrices before the next solve
@@ -108,34 +108,33 @@ class DeformableGPA(GPA):
         self,
         stacked: StackedClouds,  # connected clouds of the same handedness
         cost: CostOperator,  # their sum
-        rotations: Array,  # (n, d, d), initial
-        gamma: float | None = None,  # penalty weight of the faithful map, if it is known
-        warm: WarmStart | None = None,  # the solution for nearly the same clouds, which replaces rotations
+        start: Start,
         with_spectrum: bool = True,  # False: the default map does without its eigenvalues, too
     ) -> Solution:
         """The map and poses of clouds, from the sum of their costs."""
-        rotations = rotations if warm is None else warm.rotations
         if self.modes == "auto":
-            spectrum = self._spectrum(stacked, cost, warm) if gamma is None and with_spectrum else None
-            first = None if warm is None else warm.gamma
-            faithful, optimum = faithful_registration(stacked, cost, rotations, gamma, first=first)
+            gamma_is_known = start.gamma is not None and start.gamma_is_fixed
+            wanted = with_spectrum and not gamma_is_known
+            spectrum = self._spectrum(stacked, cost, start.subspace) if wanted else None
+            faithful, optimum = faithful_registration(stacked, cost, start)
             return Solution(faithful.gauge, spectrum, faithful, optimum=optimum)
-        spectrum = self._spectrum(stacked, cost, warm)
-        start = None if warm is None and self.modes in D_MODES else rotations
-        gauge, optimum = fix_gauge(spectrum, stacked, self.modes, self.scale_method, start)
+        spectrum = self._spectrum(stacked, cost, start.subspace)
+        # with d modes the closed form is the better start, unless nearly the same clouds were solved before
+        rotations = start.rotations if start.is_warm or self.modes not in D_MODES else None
+        gauge, optimum = fix_gauge(spectrum, stacked, self.modes, self.scale_method, rotations)
         flat = self.modes == "program" and stacked.rank < stacked.means.shape[1]
         if flat and self.scale_method == "refined" and not flat_map_fits_best(gauge, spectrum, stacked):
             warn(NOT_FLAT)
         return Solution(gauge, spectrum, optimum=optimum)
 
-    def _spectrum(self, stacked: StackedClouds, cost: CostOperator, warm: WarmStart | None = None) -> Spectrum:
+    def _spectrum(self, stacked: StackedClouds, cost: CostOperator, subspace: Array | None = None) -> Spectrum:
         (m, d), rank = stacked.centred.shape[1:], stacked.rank
         require_landmarks(m, d)
         if not isinstance(self.modes, str) and not rank <= self.modes <= m - 2:
             raise InvalidSetting(f"modes is {self.modes}; with these data it lies between {rank} and {m - 2}")
         modes = d if isinstance(self.modes, str) else max(d, int(self.modes))
-        start = None if warm is None else warm.subspace
-        spectrum = bottom_eigenpairs(cost, rank, modes, Metric.of_clouds(stacked), self.modes == "auto", start)
+        bottom = bottom_eigenvalues if self.modes == "auto" else bottom_eigenpairs
+        spectrum = bottom(cost, rank, modes, Metric.of_clouds(stacked), subspace)
         if self.modes in D_MODES and spectrum.uniqueness is Uniqueness.NO_GAP:
             warn(spectrum.uniqueness.value)
         if self.modes == "program" and spectrum.nearly_coinciding:
@@ -210,7 +209,8 @@ class DeformableGPA(GPA):
     def _map_of_fold(self, registration: Registration, stacked: StackedClouds, cost: CostOperator) -> Array:
         """The map without some landmarks, with the settings and the gamma of a fit to all of them."""
         gamma = None if registration.faithful is None else registration.faithful.gamma
-        return self._solve(stacked, cost, registration.gauge.rotations, gamma).gauge.map
+        start = Start(registration.gauge.rotations, gamma=gamma, gamma_is_fixed=True)
+        return self._solve(stacked, cost, start).gauge.map
 
     def _fit_backward(self, registration: Registration) -> BackwardWarps:
         return fit_backward(registration, self._search(registration.gauge.map, free=True))

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from .._numerics.system_memory import available_memory
 from .._numerics.threads import limit_threads, one_blas_thread
 from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge, warn
+from ..gauge.initial import Start
 from ..gauge.scales import D_MODES
 from ..observations.collection import Observations
 from ..spectrum.dense import DenseCost
@@ -300,7 +301,7 @@ def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> Recorde
     def solve() -> Solution:
         if estimator.modes in D_MODES and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
-        found = estimator._solve(problem.participants.stacked, DenseCost(total), problem.initial.gauge.rotations)
+        found = estimator._solve(problem.participants.stacked, DenseCost(total), Start(problem.initial.gauge.rotations))
         return replace(found, optimum=None)  # its operator holds a factorisation that cannot be sent to other workers
 
     with one_blas_thread():

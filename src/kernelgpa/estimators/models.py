@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidSetting
 from ..gauge.baselines import factorisation
-from ..gauge.initial import WarmStart
+from ..gauge.initial import Start
 from ..gauge.scales import D_MODES, fix_gauge
 from ..observations.stacked import StackedClouds
 from ..spectrum.operator import CostOperator
@@ -85,17 +85,15 @@ class AffineGPA(DeformableGPA):
         self,
         stacked: StackedClouds,
         cost: CostOperator,
-        rotations: Array,
-        gamma: float | None = None,
-        warm: WarmStart | None = None,
+        start: Start,
         with_spectrum: bool = True,
     ) -> Solution:
         if self.method == "spectral":
-            return super()._solve(stacked, cost, rotations, gamma, warm, with_spectrum)
+            return super()._solve(stacked, cost, start, with_spectrum)
         spectrum = factorisation(stacked, cost)
         # "auto" mixes the d vectors freely, as the classical method does
-        modes, start = (self.modes, None) if self.modes in D_MODES else (stacked.rank, rotations)
-        gauge, optimum = fix_gauge(spectrum, stacked, modes, self.scale_method, start)
+        modes, rotations = (self.modes, None) if self.modes in D_MODES else (stacked.rank, start.rotations)
+        gauge, optimum = fix_gauge(spectrum, stacked, modes, self.scale_method, rotations)
         return Solution(gauge, spectrum, optimum=optimum)
 
 

@@ -161,7 +161,7 @@ class RigidGPA(GPA):
         """Solve, and with a loss solve again with renewed weights until they settle."""
         weighting = Reweighting(loss, problem, within_clouds=True)
         while True:
-            observations, rotations = weighting.current.observations, weighting.current.rotations
+            observations, rotations = weighting.current.observations, weighting.current.start.rotations
             solution = self._solve(observations.at(problem.participating), rotations)
             motions = _motions(
                 problem.observations, _size_factors(problem, solution), *all_poses(problem, solution.gauge)

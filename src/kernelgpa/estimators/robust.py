@@ -27,6 +27,7 @@ from scipy.stats import chi
 
 from .._numerics.progress import with_progress
 from ..errors import InvalidSetting, warn
+from ..gauge.initial import Start
 from ..observations import Observations
 from ..observations.collection import reweighted
 from ..typing import Array
@@ -130,11 +131,10 @@ class Annealing:
 
 
 class Weighting(NamedTuple):
-    """What one solve starts from: the weights of all clouds, rotations, and the penalty weight gamma if settled."""
+    """What one solve starts from: the weights of all clouds, and the last solution of those that participate."""
 
     observations: Observations  # all clouds on the shared landmarks
-    rotations: Array  # (n, d, d) of the participating clouds
-    gamma: float | None = None
+    start: Start
 
 
 class Reweighting:
@@ -155,7 +155,7 @@ class Reweighting:
         self._annealing: Annealing | None = None
         self._change, self._rounding = np.inf, 0.0
         self._progress = with_progress(range(MOST_SOLVES), f"robust={loss!r}, at most", MOST_SOLVES)
-        self.current = Weighting(problem.restricted, problem.initial.gauge.rotations)
+        self.current = Weighting(problem.restricted, Start(problem.initial.gauge.rotations))
 
     def update(self, lengths_against: ResidualLengths, solution: Solution) -> bool:
         """Renew the weights from the result of a solve; return whether to solve once more."""
@@ -186,9 +186,9 @@ class Reweighting:
         factors = np.where(np.isnan(lengths), 1.0, annealing.weights(lengths, rigid))
         self._change = float(np.sqrt(np.mean((factors - self._factors)[~np.isnan(lengths)] ** 2)))
         self._factors = factors
-        settled = solution.faithful if annealing.finished else None  # then gamma has settled too
+        gamma = solution.faithful.gamma if solution.faithful and annealing.finished else None  # it has settled too
         observations = reweighted(self._problem.restricted, self._given * factors)
-        self.current = Weighting(observations, gauge.rotations, None if settled is None else settled.gamma)
+        self.current = Weighting(observations, Start(gauge.rotations, gamma=gamma, gamma_is_fixed=True))
 
 
 def _relative_to_clouds(lengths: Array) -> Array:  # (n, k) -> (n, k)

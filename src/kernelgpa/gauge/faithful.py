@@ -28,6 +28,7 @@ import numpy as np
 from ..observations.stacked import StackedClouds
 from ..spectrum.operator import CostOperator
 from ..typing import Array
+from .initial import Start
 from .principal_axes import Gauge, rigid_cost
 from .rigid import RigidSystem, solve_rigid
 from .rotations import CONVERGED_GRADIENT, RotationOptimum
@@ -93,27 +94,27 @@ IncreaseRule = Callable[[StackedClouds], AllowedIncrease]
 def faithful_registration(
     stacked: StackedClouds,
     cost: CostOperator,
-    start: Array,  # (n, d, d) rotations
-    gamma: float | None = None,  # None: by the rule
-    rule: IncreaseRule = allowed_increase,
-    first: float | None = None,  # gamma of nearly the same clouds, which is kept if the rule accepts it
+    start: Start,
+    rule: IncreaseRule = allowed_increase,  # for gamma, unless the start fixes it
 ) -> FaithfulOptimum:
-    """The map of eq. 16, from the given rotations."""
+    """The map of eq. 16."""
     system = RigidSystem(stacked)
-    if gamma is not None:
-        penalised = system if gamma == 0 else system.penalised(cost, gamma)
-        gauge, optimum = solve_rigid(penalised, stacked, start)
-        return FaithfulOptimum(Faithful(gauge, gamma, np.nan), optimum)
-    rigid, rigid_optimum = solve_rigid(system, stacked, start, RULE_GRADIENT if first else CONVERGED_GRADIENT)
-    if first and rigid_cost(rigid, stacked) < LEAST_RULE_COST * float(stacked.squared_sizes.sum()):
+    if start.gamma is not None and start.gamma_is_fixed:
+        penalised = system if start.gamma == 0 else system.penalised(cost, start.gamma)
+        gauge, optimum = solve_rigid(penalised, stacked, start.rotations)
+        return FaithfulOptimum(Faithful(gauge, start.gamma, np.nan), optimum)
+    first = start.gamma or None  # a gamma of 0 is no trial
+    gradient = CONVERGED_GRADIENT if first is None else RULE_GRADIENT
+    rigid, rigid_optimum = solve_rigid(system, stacked, start.rotations, gradient)
+    if first is not None and rigid_cost(rigid, stacked) < LEAST_RULE_COST * float(stacked.squared_sizes.sum()):
         rigid, rigid_optimum = solve_rigid(system, stacked, rigid.rotations)
     search = _GammaSearch(stacked, system, rigid, rigid_optimum, rule(stacked))
-    begin = first
-    if not first and cost.approximation is not None:
+    trial = first
+    if trial is None and cost.approximation is not None:
         # each trial is a long iteration: the cheaper approximation of the cost provides the first gamma
-        begin = search.run(cost.approximation).faithful.gamma
-    found = search.run(cost, begin or None)
-    if first and found.faithful.gamma == 0:  # the map is the rigid map itself
+        trial = search.run(cost.approximation).faithful.gamma or None
+    found = search.run(cost, trial)
+    if first is not None and found.faithful.gamma == 0:  # the map is the rigid map itself
         gauge, optimum = solve_rigid(system, stacked, rigid.rotations)
         found = FaithfulOptimum(Faithful(gauge, 0.0, 0.0), optimum)
     return found

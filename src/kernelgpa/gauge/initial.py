@@ -32,12 +32,18 @@ class InitialEstimate:
 
 
 @dataclass(frozen=True)
-class WarmStart:
-    """The solution for nearly the same clouds, from which a solve converges in few iterations."""
+class Start:
+    """What a solve starts from: rotations, and what is known from a solve for nearly the same clouds."""
 
     rotations: Array  # (n, d, d)
-    subspace: Array | None  # (m, ...) vectors close to the bottom eigenvectors
+    subspace: Array | None = None  # (m, ...) vectors close to the bottom eigenvectors
     gamma: float | None = None  # of the faithful map; kept if the rule accepts it for these clouds, too
+    gamma_is_fixed: bool = False  # whether that gamma is used without asking the rule
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether nearly the same clouds were solved before, so that the rotations are close to the result."""
+        return self.subspace is not None
 
 
 def initial_estimate(observations: Observations) -> InitialEstimate:

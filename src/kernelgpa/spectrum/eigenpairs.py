@@ -100,14 +100,26 @@ def bottom_eigenpairs(
     dimension: int,  # d, for the gap
     modes: int,  # k eigenvectors, at least d
     metric: Metric | None = None,  # None: uniform
-    values_only: bool = False,  # the vectors need not be more accurate than the values require
-    start: Array | None = None,  # (m, ...) vectors near those at the bottom, if some are known
+    subspace: Array | None = None,  # (m, ...) vectors near those at the bottom, if some are known
 ) -> Spectrum:
     """The k bottom eigenvectors and k + 1 eigenvalues of the total cost.
 
     Times scales that descend, the first d are the map of lowest cost for these scales (Theorem 3 of the paper).  The
     eigenvalue of the constant vector is raised above all others (Remark 7).
     """
+    return _bottom(cost, dimension, modes, metric, subspace, values_only=False)
+
+
+def bottom_eigenvalues(
+    cost: CostOperator, dimension: int, modes: int, metric: Metric | None = None, subspace: Array | None = None
+) -> Spectrum:
+    """The same with vectors that are no more accurate than the eigenvalues require, for maps that do not need them."""
+    return _bottom(cost, dimension, modes, metric, subspace, values_only=True)
+
+
+def _bottom(
+    cost: CostOperator, dimension: int, modes: int, metric: Metric | None, near: Array | None, values_only: bool
+) -> Spectrum:
     m = cost.landmarks
     uniform = metric is None or bool(np.all(metric.density == 1.0))
     metric = Metric.uniform(cost) if metric is None else metric
@@ -115,8 +127,8 @@ def bottom_eigenpairs(
     scaled = cost if uniform else cost.rescaled(shrink)
     # raised above every other eigenvalue, even those at the bound
     lifted = np.sqrt(2 * metric.bound) / shrink / np.linalg.norm(1 / shrink)
-    begin = None if start is None else start / shrink[:, None]
-    found = scaled.bottom_eigenpairs(EigenProblem(min(modes + 1, m - 1), lifted, metric.bound, values_only, begin))
+    start = None if near is None else near / shrink[:, None]
+    found = scaled.bottom_eigenpairs(EigenProblem(min(modes + 1, m - 1), lifted, metric.bound, values_only, start))
     vectors = shrink[:, None] * found.vectors[:, :modes]
     subspace = None if found.subspace is None else shrink[:, None] * found.subspace
     return Spectrum(found.values, vectors, metric.bound, dimension, found.solver, subspace, metric.thinness)

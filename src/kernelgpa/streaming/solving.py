@@ -18,12 +18,12 @@ from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA, require_landmarks
 from ..estimators.problem.screening import screen
 from ..estimators.registration import padded
-from ..gauge.initial import WarmStart
+from ..gauge.initial import Start
 from ..gauge.poses import pose_onto
 from ..observations.connectivity import connected_groups, require_connected
 from ..observations.stacked import StackedClouds
 from ..spectrum.dense import DenseCost
-from ..spectrum.eigenpairs import Metric, Spectrum, bottom_eigenpairs
+from ..spectrum.eigenpairs import Metric, Spectrum, bottom_eigenvalues
 from ..typing import Array, IndexArray
 from ..warps import AffineFamily, Family
 from .running_sum import CloudKey, RunningSum
@@ -50,13 +50,13 @@ def with_settings_chosen(estimator: GPA, running: RunningSum, used: GPA) -> GPA:
 
 
 def solve_sum(estimator: GPA, running: RunningSum, rotations: Array, last: StreamMap | None) -> StreamMap:
-    """The map of the summed cost, from initial rotations (n, d, d) and, as a warm start, the last map."""
+    """The map of the summed cost, from initial rotations (n, d, d) and, if there is one, the last map."""
     clouds, cost = running.stacked(), running.cost()
     require_landmarks(*clouds.centred.shape[1:])
     lazy = cast(DeformableGPA, estimator).modes == "auto" and running.surely_connected()
     try:
-        warm = None if last is None else _warm_start(running, rotations, last)
-        solution = cast(DeformableGPA, estimator)._solve(clouds, cost, rotations, None, warm, with_spectrum=not lazy)
+        start = Start(rotations) if last is None else _warm_start(running, rotations, last)
+        solution = cast(DeformableGPA, estimator)._solve(clouds, cost, start, with_spectrum=not lazy)
     except (NumericalFailure, np.linalg.LinAlgError) as problem:
         require_connected(running.observations())
         raise NumericalFailure(str(problem)) from problem
@@ -114,14 +114,14 @@ def _eigenvalues(reduced: ReducedClouds, rows: IndexArray, clouds: StackedClouds
         for one, seen in reduced.values():
             total[np.ix_(rows[seen], rows[seen])] += one.cost_matrix()
         with one_blas_thread():
-            return padded(bottom_eigenpairs(DenseCost(total), rank, d, metric, values_only=True).values, d + 1)
+            return padded(bottom_eigenvalues(DenseCost(total), rank, d, metric).values, d + 1)
 
     return values
 
 
-def _warm_start(running: RunningSum, rotations: Array, last: StreamMap) -> WarmStart:
+def _warm_start(running: RunningSum, rotations: Array, last: StreamMap) -> Start:
     gamma = last.gamma if np.isfinite(last.gamma) else None
-    return WarmStart(rotations, _eigenvectors_at(running, last.eigenvectors), gamma)
+    return Start(rotations, _eigenvectors_at(running, last.eigenvectors), gamma)
 
 
 def _eigenvectors_at(running: RunningSum, eigenvectors: Array) -> Array:  # (m, k)
