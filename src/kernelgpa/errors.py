@@ -5,6 +5,7 @@ Every message states where the problem is, what was found, and what to do.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ class KernelGPAWarning(UserWarning):
     """A result was computed, but has a property that the user should know."""
 
 
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
 _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 
 
@@ -92,6 +93,27 @@ def collected_warnings() -> Iterator[list[str]]:
         yield messages
     finally:
         _collected.reset(token)
+
+
+@contextmanager
+def silenced_warnings() -> Iterator[None]:
+    """Do not issue the warnings of the library that arise meanwhile."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelGPAWarning)
+        yield
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    """Collect the messages of the library's warnings, which are not issued; the list is complete at the end."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", KernelGPAWarning)
+        try:
+            yield messages
+        finally:
+            messages += [str(one.message) for one in caught]
 
 
 def warn(message: str) -> None:

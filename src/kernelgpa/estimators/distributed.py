@@ -12,7 +12,6 @@ Every step is a plain function of the previous one, therefore the result is the 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -26,7 +25,15 @@ import numpy.typing as npt
 
 from .._numerics.system_memory import available_memory
 from .._numerics.threads import limit_threads, one_blas_thread
-from ..errors import Disconnected, InvalidObservations, InvalidSetting, KernelGPAError, KernelGPAWarning, TooLarge, warn
+from ..errors import (
+    Disconnected,
+    InvalidObservations,
+    InvalidSetting,
+    KernelGPAError,
+    TooLarge,
+    recorded_warnings,
+    warn,
+)
 from ..gauge.initial import Start
 from ..gauge.scales import D_MODES
 from ..observations.collection import Observations
@@ -245,10 +252,9 @@ class Recorded:
 
 
 def _recorded(function: Callable[[], Any]) -> Recorded:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", KernelGPAWarning)
+    with recorded_warnings() as messages:
         value = function()
-    return Recorded(value, [str(one.message) for one in caught if issubclass(one.category, KernelGPAWarning)])
+    return Recorded(value, messages)
 
 
 def _read(sources: Sequence[Source], first: int) -> list[tuple[Any, Any]]:

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import simulate
+from ..errors import silenced_warnings
 from ..estimators.base import GPA
 from ..trust import metrics
 from ..typing import Array, IndexArray
@@ -99,7 +100,7 @@ def _by_share(plan: Plan, seed: int) -> tuple[Table, list[Claim]]:
         scene = scenes.ct(replace(scenes.CALIBRATED_CT, wrong=share), plan.seen_in, seed)
         for count in sorted(plan.seen_in):
             own = scene.seen_in == count
-            with scoring.without_warnings():
+            with silenced_warnings():
                 models = {
                     method: model.fit(scene.points[:, own])
                     for method, model in scoring.untuned_methods(plan.settings).items()

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import simulate
+from ..errors import silenced_warnings
 from ..estimators.base import GPA
 from ..estimators.models import TPSGPA
 from ..gauge.rotations import motion_onto
@@ -135,7 +136,7 @@ def _units(one: Fitted, settings: Settings) -> tuple[Table, Claim]:
     smoothing = settings.thin_plate_smoothing * MM_PER_METRE
     in_metres = TPSGPA(control_points=settings.control_points, smoothing=smoothing, modes="program")
     models = {"affine": one.models["affine"], "thin-plate": one.models["thin-plate"]}
-    with scoring.without_warnings():
+    with silenced_warnings():
         models["thin-plate, metres"] = in_metres.fit(one.scene.points)
     printed = paper_numbers()["face-expressions"]
     columns = (*models, f"affine{IN_PAPER}", f"thin-plate{IN_PAPER}")

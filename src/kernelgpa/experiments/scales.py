@@ -27,7 +27,7 @@ from sklearn.base import clone
 
 from .. import simulate
 from .._numerics.progress import with_progress
-from ..errors import KernelGPAError
+from ..errors import KernelGPAError, silenced_warnings
 from ..estimators.deformable import DeformableGPA
 from ..estimators.models import TPSGPA, AffineGPA, KernelGPA
 from ..trust import selection
@@ -37,7 +37,7 @@ from ..trust.metrics import map_error
 from ..typing import Array
 from .figures import CaptionedFigure
 from .gauges import cross_validate_gauges
-from .scoring import FULL_TUNING, QUICK_TUNING, Settings, TuningPlan, as_code, fit_tuned, own_claims, without_warnings
+from .scoring import FULL_TUNING, QUICK_TUNING, Settings, TuningPlan, as_code, fit_tuned, own_claims
 from .tables import (
     AUTOMATIC,
     FAITHFUL,
@@ -113,7 +113,7 @@ def run(plan: Plan, seed: int) -> Outcome:
     scene = simulate.sheet(noise=plan.noise, seed=seed)
     views, landmarks = scene.points.shape[:2]
     points = in_image_coordinates(scene.points)
-    with without_warnings():
+    with silenced_warnings():
         tuned = {count: clone(fit_tuned(_thinned(points, count, 0, seed), plan.tuning)) for count in plan.removals}
     errors = {name: _median_errors(points, scene.template, tuned, plan, name, seed) for name in plan.validations}
     scale_tables = [_scale_table(name, plan.removals, found) for name, found in errors.items()]
@@ -192,7 +192,7 @@ def _errors_of_gauges(
     gauges: Mapping[str, DeformableGPA], thinned: Array, truth: Array, one: Validation
 ) -> dict[str, list[float]]:
     try:
-        with without_warnings():
+        with silenced_warnings():
             validations = cross_validate_gauges(gauges, thinned, one.folds)
     except KernelGPAError:  # the observations of a fold may be too few to determine a warp
         return {name: [np.nan] * len(ERRORS) for name in gauges}
@@ -201,7 +201,7 @@ def _errors_of_gauges(
 
 def _errors_of_method(model: DeformableGPA, thinned: Array, truth: Array, one: Validation) -> list[float]:
     try:
-        with without_warnings():
+        with silenced_warnings():
             return _errors_in(selection.cross_validate(model, thinned, folds=one.folds), truth)
     except KernelGPAError:
         return [np.nan] * len(ERRORS)

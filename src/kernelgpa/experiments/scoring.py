@@ -9,9 +9,7 @@ cross-validation error, with robust weights if they lower it.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +17,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 from .. import simulate
-from ..errors import KernelGPAWarning
+from ..errors import silenced_warnings
 from ..estimators import TPSGPA, AffineGPA, KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..estimators.deformable import DeformableGPA
@@ -90,7 +88,7 @@ QUICK_TUNING = TuningPlan(
 
 def fit_methods(points: Array, settings: Settings, tuning: TuningPlan) -> dict[str, GPA]:  # (n, m, d)
     """Return all methods, fitted."""
-    with without_warnings():
+    with silenced_warnings():
         models = {name: model.fit(points) for name, model in untuned_methods(settings).items()}
         models[TUNED] = fit_tuned(points, tuning)
     return models
@@ -147,14 +145,6 @@ def as_code(model: GPA) -> str:
     """Return the call that makes the estimator, with all of its parameters."""
     with config_context(print_changed_only=False):
         return " ".join(repr(model).split())
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Suppress the warnings of fits that are difficult on purpose."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", KernelGPAWarning)
-        yield
 
 
 # -- scores --

@@ -6,13 +6,12 @@ the map, the poses, the warps, residuals and weights, the spectrum.  Only kernel
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidSetting, KernelGPAWarning
+from ..errors import InvalidSetting, silenced_warnings
 from ..estimators.base import GPA
 from ..estimators.methods import METHODS, method_name
 from ..estimators.problem import Problem, problem_of
@@ -160,8 +159,7 @@ def _restored(header: Header, arrays: CheckedArrays) -> GPA:
     mirrored = arrays.increasing("mirrored", most=n - 1)
     if not np.isin(np.setdiff1d(np.arange(n), part), mirrored).all():
         raise InvalidRecord("a cloud takes no part in the map and is no mirror image")
-    with warnings.catch_warnings():  # they were issued by the fit
-        warnings.simplefilter("ignore", KernelGPAWarning)
+    with silenced_warnings():  # they were issued by the fit
         problem = problem_of(observations, part, mirrored)
     shared = len(problem.landmarks)
     gauge = gauge_from_arrays(header["gauge"], arrays, shared, len(part), d)

@@ -7,14 +7,13 @@ With the mean shape M and the pose of cloud t (size factor s_t, rotation R_t, tr
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from sklearn.base import clone
 
-from ..errors import KernelGPAError, KernelGPAWarning
+from ..errors import KernelGPAError, silenced_warnings
 from ..estimators import KernelGPA, RigidGPA
 from ..estimators.base import GPA
 from ..gauge.rotations import nearest_rotation
@@ -152,8 +151,7 @@ def mean_without(gpa: GPA, observations: Observations, kept: IndexArray, M: Arra
 
     NaN for landmarks that none of them saw.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", KernelGPAWarning)  # they were issued for all clouds
+    with silenced_warnings():  # they were issued for all clouds
         try:
             own = clone(gpa).fit(observations.at(kept)).map_
         except KernelGPAError:

@@ -5,7 +5,6 @@ The steps of :func:`fit_shapes` in order; each is a few lines and calls one modu
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.progress import progress
-from ..errors import InvalidObservations, KernelGPAError, KernelGPAWarning, TooLarge
+from ..errors import InvalidObservations, KernelGPAError, TooLarge, silenced_warnings
 from ..estimators.base import GPA
 from ..observations import Observations
 from ..observations.sampling import farthest_points
@@ -110,8 +109,7 @@ def _best_candidate(observations: Observations, given: GPA | None, options: Opti
     rigid = estimator("rigid", options.scaling).fit(observations)
     found = [_candidate("similarity" if options.scaling else "rigid", rigid, observations, options)]
     if not options.scaling and len(observations.clouds) <= FEW:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", KernelGPAWarning)
+        with silenced_warnings():
             try:
                 faithful = estimator("faithful", False).fit(observations)
             except KernelGPAError:
@@ -138,8 +136,7 @@ def _weights(mahalanobis: Array) -> Array:  # (n,)
 
 def _registered_without(best: Candidate, observations: Observations, dropped: BoolArray) -> Candidate:
     """The same kind of registration, with the same settings, without the observations that were rejected."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", KernelGPAWarning)  # they were issued for all observations
+    with silenced_warnings():  # they were issued for all observations
         gpa = clone(best.gpa).fit(observations.hide(dropped))
     return best._replace(gpa=gpa, alignment=aligned(gpa, observations).without(dropped))
 

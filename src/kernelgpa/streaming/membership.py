@@ -8,10 +8,9 @@ of the clouds were left out, because they may then be the majority, which decide
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from ..errors import DegenerateCloud, KernelGPAWarning
+from ..errors import DegenerateCloud, silenced_warnings
 from ..estimators.base import GPA
 from ..estimators.problem.screening import screen
 from ..gauge.initial import affine_spectrum
@@ -95,8 +94,7 @@ def _mirror_images(estimator: GPA, running: RunningSum, before: set[CloudKey]) -
         return set(), set()  # a batch fit confirms some of those that it finds like this, and no others
     keys = sorted(running.participating)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", KernelGPAWarning)  # about the same clouds, at every update
+        with silenced_warnings():  # about the same clouds, at every update
             problem = screen(running.observations(), estimator._sizes_differ, estimator.mirrored)
     except DegenerateCloud:  # without the mirror images, a cloud would share too few landmarks with the others
         return before, before

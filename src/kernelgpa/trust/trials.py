@@ -6,7 +6,6 @@ Settings that differ only in ``smoothing`` share the kernel matrices or features
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import clone
 
 from .._numerics.threads import limit_threads, one_blas_thread, worker_count
-from ..errors import InvalidSetting, KernelGPAError, KernelGPAWarning, NumericalFailure, TooLarge
+from ..errors import InvalidSetting, KernelGPAError, NumericalFailure, TooLarge, silenced_warnings
 from ..estimators.base import GPA, PreparedClouds
 from ..estimators.problem import Problem
 from ..typing import Array, IndexArray
@@ -163,8 +162,7 @@ def _run_group(group: Sequence[Candidate], scoring: Scoring, threads: int) -> li
 def _run(candidate: Candidate, scoring: Scoring, prepared: PreparedClouds | None) -> Trial:
     start = time.perf_counter()
     try:
-        with warnings.catch_warnings():  # the best setting is fitted again, and then warns
-            warnings.simplefilter("ignore", KernelGPAWarning)
+        with silenced_warnings():  # the best setting is fitted again, and then warns
             result = scoring.validate(candidate.estimator(), scoring.problem, prepared, scoring.folds)
         scores = scoring.scores(result)
         if np.isnan(scores).any():  # comparisons with NaN are false, and the setting could win

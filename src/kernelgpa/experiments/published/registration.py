@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..._numerics.progress import with_progress
-from ...errors import FormatError, KernelGPAError
+from ...errors import FormatError, KernelGPAError, silenced_warnings
 from ...observations.sampling import farthest_points
 from ...trust import selection
 from ...typing import Array
@@ -132,7 +132,7 @@ def _on_left_out_landmarks(name: str, points: Array, tuning: TuningPlan) -> Outc
     models = scoring.fit_methods(points, _settings(name, points.shape[2]), tuning)
     folds = min(tuning.folds, points.shape[1])
     table = Table(name, f"landmarks left out, {folds} folds", FILE_UNIT, ALL_METHODS)
-    with scoring.without_warnings():
+    with silenced_warnings():
         validations = [selection.cross_validate(models[method], points, folds=folds) for method in ALL_METHODS]
     medians = [float(np.nanmedian(np.linalg.norm(one.residuals, axis=2))) for one in validations]
     table.add("sensor error, median", medians)

@@ -6,7 +6,6 @@ Only the frames of the window are recorded, so that an endless run needs no more
 from __future__ import annotations
 
 import math
-import warnings
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidObservations, KernelGPAError, KernelGPAWarning, NotFitted
+from ...errors import InvalidObservations, KernelGPAError, NotFitted, recorded_warnings
 from ...io.poses import tum_row
 from ...io.validation import InvalidRecord, checked_number, is_integer
 from ...typing import Array
@@ -143,13 +142,11 @@ class FramePipeline:
         """Update the map, and report what is new."""
         solved, why, events = Update(0, 0, math.nan), None, self.notes
         try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("ignore")
-                warnings.simplefilter("always", KernelGPAWarning)
-                begin = perf_counter()
+            with recorded_warnings() as messages:
+                started = perf_counter()
                 solved = self.stream.update()
-                self.latencies.append(perf_counter() - begin)
-            events = [*events, *solved.events, *(str(one.message) for one in caught), *self._new_mirror_images()]
+                self.latencies.append(perf_counter() - started)
+            events = [*events, *solved.events, *messages, *self._new_mirror_images()]
         except KernelGPAError as error:
             why = " ".join(str(error).split())
         self.notes, self.pending = [], 0
