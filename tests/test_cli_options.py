@@ -26,6 +26,22 @@ def test_completion_completes_commands():
     assert done.stdout.split() == ["register"]
 
 
+def test_settings_are_checked_before_files_are_read(scans):
+    """The message lists the options that apply to the method."""
+    for words, found in (
+        (
+            ["--method", "affine", "--bandwidth", "0.3"],
+            "method affine has no setting bandwidth; it takes --mirrored, --modes, --robust",
+        ),
+        (["--mirrored", "foo"], "--mirrored is 'foo'; expected one of leave-out, keep, error"),
+        (["--method", "rigid", "--tune"], "method rigid has nothing to tune"),
+    ):
+        code, _, errors = scans("register", "absent.csv", "-o", "out", *words)
+        assert code == 2
+        assert found in " ".join(errors.split())
+        assert "absent.csv" not in errors
+
+
 def test_a_typed_option_wins_or_is_an_error(scans):
     """None is dropped silently, whatever the format."""
     for words, found in (

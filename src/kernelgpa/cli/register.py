@@ -66,6 +66,9 @@ def register(
         **report.given(),
     }
     settings = run_settings(config, given)
+    settings.method.estimator()  # checks the method's settings before the files are read
+    if settings.method.tune:
+        settings.method.grid()
     use_words_of(settings.files, settings.read_options.recursive)
     require_replaceable(output)  # this and the next before any work
     require_writable(output)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,13 @@ from ..trust.procrustes import CONVENTIONS
 
 LARGEST = 1e300  # of numbers in a settings file
 READ_OPTIONS = tuple(one.name for one in fields(ReadOptions) if one.name != "name")
+
+
+# the settings of estimators that registration has options for
+METHOD_OPTIONS = (
+    *("scaling", "kernel", "bandwidth", "smoothing", "control_points", "inducing"),
+    *("modes", "robust", "mirrored"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,7 @@ SECTIONS = {
     },
     "method": {
         **{"name": TEXT, "tune": YES_OR_NO, "folds": INTEGER, "n_jobs": INTEGER},
-        **dict.fromkeys(("scaling", "kernel", "bandwidth", "smoothing", "control_points", "inducing"), ANYTHING),
-        **dict.fromkeys(("modes", "scale_method", "robust", "method", "mirrored"), ANYTHING),
+        **dict.fromkeys((*METHOD_OPTIONS, "scale_method", "method"), ANYTHING),
     },
     "output": {"unit": TEXT, "title": TEXT, "procrustes": TEXT},
 }
@@ -77,14 +83,17 @@ class MethodSettings:
         own = {key: section[key] for key in ("name", "tune", "folds", "n_jobs") if key in section}
         return cls(parameters={key: value for key, value in section.items() if key not in own}, **own)
 
-    def estimator(self) -> GPA:
-        """The estimator with its parameters checked; a parameter that it does not have is an error."""
+    def estimator(self, offered: Collection[str] = METHOD_OPTIONS) -> GPA:
+        """The estimator with its parameters checked; a parameter that it does not have is an error.
+
+        ``offered`` are the settings that a command has options for.
+        """
         estimator = estimator_class(self.name)()
         known = estimator.get_params(deep=False)
         for key in self.parameters:
             if key not in known:
-                has = f"has {_listed(known)}" if known else "has no settings"
-                raise InvalidSetting(f"method {self.name} has no setting {key.replace('_', '-')}; it {has}")
+                takes = _listed(f"--{name.replace('_', '-')}" for name in known if name in offered)
+                raise InvalidSetting(f"method {self.name} has no setting {key.replace('_', '-')}; it takes {takes}")
         jobs = {"n_jobs": self.n_jobs} if self.n_jobs is not None and "n_jobs" in known else {}
         given = {key: None if key == "robust" and value == NO_LOSS else value for key, value in self.parameters.items()}
         estimator.set_params(**given, **jobs)
@@ -216,9 +225,9 @@ def _require_allowed(name: str, value: Any, kind: Kind) -> None:
         raise InvalidSetting(f"{name} is {short_repr(str(value))}; expected {kind.expected}")
 
 
-def estimator_of(section: Mapping[str, Any]) -> GPA:
-    """The estimator that a section [method] describes."""
-    return MethodSettings.of(section).estimator()
+def estimator_of(section: Mapping[str, Any], offered: Collection[str]) -> GPA:
+    """The estimator that a section [method] describes, of a command with options for the settings offered."""
+    return MethodSettings.of(section).estimator(offered)
 
 
 def number_or_word(name: str, text: str | None) -> float | str | None:

@@ -104,7 +104,8 @@ def stream(
     arguments: dict[str, Any] = {"name": name, "modes": modes_of(modes), "mirrored": mirrored}
     arguments["bandwidth"] = number_or_word("bandwidth", bandwidth)
     arguments["smoothing"] = number_or_word("smoothing", smoothing)
-    estimator = estimator_of({key: value for key, value in arguments.items() if value is not None})
+    given = {key: value for key, value in arguments.items() if value is not None}
+    estimator = estimator_of(given, offered=arguments)
     pipeline = FramePipeline(StreamingGPA(estimator, window=window), every, map_tolerance if with_map else None)
     saved = _resume(pipeline, checkpoint)
     with ExitStack() as stack:

@@ -22,7 +22,6 @@ can correct, and their median is smallest for a loss that rejects whatever defor
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._numerics.threads import limit_threads
-from ..errors import KernelGPAError, KernelGPAWarning, collected_warnings, warn
+from ..errors import KernelGPAError, collected_warnings, silenced_warnings, warn
 from ..gauge.rigid import rigid_registration
 from ..typing import Array
 from ..warps import Family
@@ -226,9 +225,8 @@ def _fit(
 ) -> SolvedProblem[DeformableFolds]:
     """Fit with numbers for all settings; its warnings concern the user only if this fit is the one kept."""
     resolved = estimator._with_settings(settings, loss)
-    with warnings.catch_warnings(), collected_warnings() as messages:
-        warnings.simplefilter("ignore", KernelGPAWarning)
-        solved = resolved._register(problem, resolved._prepared(problem, like))
+    with silenced_warnings(), collected_warnings() as messages:
+        solved = resolved._register(problem, resolved._prepare_clouds(problem, like))
     return solved._replace(registration=replace(solved.registration, warnings=tuple(messages)))
 
 

@@ -80,7 +80,7 @@ class DeformableGPA(GPA):
         """Register the clouds of a screened problem, with settings that are chosen first if they are automatic."""
         if automatic_settings(self):
             return fit_automatically(self, problem)
-        return self._register(problem, self._prepared(problem) if prepared is None else prepared)
+        return self._register(problem, self._prepare_clouds(problem) if prepared is None else prepared)
 
     def _register(self, problem: Problem, prepared: PreparedClouds) -> SolvedProblem[DeformableFolds]:
         """Register the clouds with the settings as they are, none of them automatic; nothing is stored."""
@@ -145,9 +145,9 @@ class DeformableGPA(GPA):
 
     def _prepare(self, problem: Problem) -> PreparedClouds | None:
         """What the clouds compute once for all values of ``smoothing`` and all weights; None if the fit chooses."""
-        return None if automatic_settings(self) else self._prepared(problem)
+        return None if automatic_settings(self) else self._prepare_clouds(problem)
 
-    def _prepared(self, problem: Problem, like: Family | None = None) -> PreparedClouds:
+    def _prepare_clouds(self, problem: Problem, like: Family | None = None) -> PreparedClouds:
         """``like`` is a family whose fit to the same clouds was within the memory."""
         family = self._family_within_memory(problem) if like is None else self._family_like(like, problem)
         clouds = problem.restricted.clouds

@@ -5,6 +5,6 @@ Out:  a ``Problem``, with warnings about data that look wrong: mirror images, ot
 Equations of docs/theory.md: section 12.
 """
 
-from .participants import Problem, problem_of
+from .problem import Problem, problem_of
 
 __all__ = ["Problem", "problem_of"]

@@ -14,7 +14,7 @@ from ...observations import Cloud, Observations
 from ...observations.identifiers import abbreviated
 from ...observations.repeats import coincident_points
 from ...typing import IndexArray, Name
-from .participants import Problem, problem_of
+from .problem import Problem, problem_of
 from .sizes import of_another_size, relative_sizes
 
 MOST_LISTED = 10  # names in a warning

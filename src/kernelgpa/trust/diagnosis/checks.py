@@ -39,7 +39,7 @@ SYMPTOMS: Mapping[str, Check] = {
     "folded warps": symptoms.folded_warps,
 }
 INDEPENDENT: Mapping[str, Check] = {
-    "left and right": clouds.left_and_right,
+    "left and right": clouds.left_right_search_possible,
     "same cloud twice": clouds.same_cloud_twice,
     "connected groups": connectivity.weakly_connected_groups,
     "undetermined turns": connectivity.undetermined_turns,

@@ -58,7 +58,7 @@ def mirror_images(evidence: Evidence) -> list[Finding]:
     return findings
 
 
-def left_and_right(evidence: Evidence) -> list[Finding]:
+def left_right_search_possible(evidence: Evidence) -> list[Finding]:
     """Nothing more than :func:`mirror_images` finds, but whether that function could search for left and right."""
     if len(evidence.gpa.map_) > MOST_SYMMETRIC:
         reason = f"pairs of left and right landmarks are searched among up to {MOST_SYMMETRIC} landmarks"

@@ -1,4 +1,4 @@
-"""The problem that a fit solves: which clouds and landmarks take part, and the initial estimate.
+"""``Problem``: the observations, the part of them that the map is solved from, and its initial estimate.
 
 A landmark that fewer than two clouds saw connects nothing and would only add free directions.  A mirror image would be
 folded into the map by an affine map of negative determinant.  Both are left out of the solve, the mirror image unless
