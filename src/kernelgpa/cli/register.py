@@ -135,8 +135,8 @@ def _short_text(summary: Summary, output: Path) -> str:
         *_error_line("residual of the same landmarks in the map", summary.left_out_error, summary),
     ]
     for finding in summary.findings[:MOST_FINDINGS]:
-        lines.append(f"{finding.kind}: {finding.found}; {finding.action}")
-    if not summary.findings:
+        lines.append(f"{'note: ' if finding.note else ''}{finding.kind}: {finding.found}; {finding.action}")
+    if all(finding.note for finding in summary.findings):
         lines.append("diagnosis: every check passed")
     if summary.automatic:
         lines.insert(0, worded(f"settings: {summary.automatic}"))

@@ -17,8 +17,6 @@ at most a twenty-seventh.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -33,24 +31,16 @@ SOLID = {2: SHEET**2, 3: 0.45**2}  # least s_d / s_(d-1) of a solid body, a squa
 DECISIVE_RATIO = 0.1  # largest ratio of the better cost to the worse one for which the handedness counts as determined
 
 
-@dataclass(frozen=True)
-class MirrorImages:
-    """Indices of the clouds of the other handedness: solid ones, and thin ones, which are doubtful."""
+def find_mirror_images(spectrum: Spectrum, stacked: StackedClouds) -> IndexArray:
+    """Indices of the solid clouds that fit the others as a mirror image and not by a rotation, whatever their size.
 
-    mirrored: IndexArray
-    doubtful: IndexArray
-
-
-def find_mirror_images(spectrum: Spectrum, stacked: StackedClouds) -> MirrorImages:
-    """The clouds that fit the others as a mirror image and not by a rotation, whatever their size.
-
-    The handedness of the majority of the clouds for which it is determined is right, and that of the first of them if
-    both are equally frequent.
+    The handedness of the majority of the solid clouds for which it is determined is right, and that of the first of
+    them if both are equally frequent.
     """
     none = np.zeros(0, dtype=np.intp)
     rank, dimension = stacked.rank, stacked.means.shape[1]
     if rank < dimension:
-        return MirrorImages(none, none)
+        return none
     moments = mode_moments(stacked, spectrum.vectors[:, :dimension])
     every_mode = np.arange(dimension)
     A = closed_form_matrix(moments, [(every_mode, every_mode)])  # with R_g
@@ -60,11 +50,11 @@ def find_mirror_images(spectrum: Spectrum, stacked: StackedClouds) -> MirrorImag
     determined, solid = _handedness(cross, own_squares, map_squares, np.count_nonzero(stacked.weights, axis=0))
     determined &= stacked.ranks == dimension  # a flat cloud is its own mirror image
     signs = np.where(determined, np.linalg.slogdet(cross)[0], 0)
-    votes = signs[determined & solid] if (determined & solid).any() else signs[determined]
+    votes = signs[determined & solid]
     if not len(votes):
-        return MirrorImages(none, none)
+        return none
     wrong = signs == -(np.sign(votes.sum()) or votes[0])
-    return MirrorImages(np.flatnonzero(wrong & solid), np.flatnonzero(wrong & ~solid))
+    return np.flatnonzero(wrong & solid)
 
 
 def is_mirror_image(cloud: Cloud, targets: Array) -> bool:  # (s, d)

@@ -36,6 +36,7 @@ class ReportedFinding:
     severity: float
     found: str
     action: str
+    note: bool = False  # good to know, and no problem
 
 
 def finding_code(kind: str) -> str:
@@ -79,7 +80,12 @@ class Assessment:
 
         return [
             ReportedFinding(
-                finding_code(one.kind), worded(one.kind), one.severity, worded(one.found), worded(one.action)
+                finding_code(one.kind),
+                worded(one.kind),
+                one.severity,
+                worded(one.found),
+                worded(one.action),
+                one.is_note,
             )
             for one in self.findings
         ]

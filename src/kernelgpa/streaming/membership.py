@@ -90,7 +90,7 @@ def _may_have_changed(running: RunningSum, solved: StreamMap, left_out: Mapping[
 def _mirror_images(estimator: GPA, running: RunningSum, before: set[CloudKey]) -> tuple[set[CloudKey], set[CloudKey]]:
     """Keys of the mirror images among the clouds in the sum, and of those to leave out; as before if undecidable."""
     stacked = running.stacked()
-    if not len(find_mirror_images(affine_spectrum(stacked, running.dimension), stacked).mirrored):
+    if not len(find_mirror_images(affine_spectrum(stacked, running.dimension), stacked)):
         return set(), set()  # a batch fit confirms some of those that it finds like this, and no others
     keys = sorted(running.participating)
     try:

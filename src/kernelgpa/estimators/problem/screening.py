@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...errors import DegenerateCloud, InvalidObservations, WeaklyConnected, warn
-from ...gauge.mirror import MirrorImages, find_mirror_images, is_mirror_image
+from ...gauge.mirror import find_mirror_images, is_mirror_image
 from ...gauge.rigid import rigid_registration
 from ...observations import Cloud, Observations
 from ...observations.identifiers import abbreviated
@@ -20,6 +20,14 @@ from .sizes import of_another_size, relative_sizes
 MOST_LISTED = 10  # names in a warning
 
 
+@dataclass(frozen=True)
+class MirrorImages:
+    """Indices of the clouds of the other handedness: sure ones, and those that nothing can confirm."""
+
+    mirrored: IndexArray
+    doubtful: IndexArray
+
+
 def screen(observations: Observations, sizes_differ: bool = False, mirrored: str = "leave-out") -> Problem:
     """The problem of the clouds that can be registered together, with warnings about what looks wrong.
 
@@ -28,11 +36,8 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
     """
     everyone = np.arange(len(observations.clouds))
     problem = problem_of(observations, everyone)
-    found = find_mirror_images(problem.initial.spectrum, problem.restricted.stacked)
-    too_few = len(everyone) - len(found.mirrored) < 2  # of two clouds, none is right
-    if problem.weakly_connected or too_few:  # the affine registration does not determine the handedness of the groups
-        found = MirrorImages(found.mirrored[:0], np.union1d(found.mirrored, found.doubtful))
-    found = _confirmed(found, problem)
+    candidates = find_mirror_images(problem.initial.spectrum, problem.restricted.stacked)
+    found = _judged(candidates, problem)
     if len(found.mirrored):
         problem = _with_mirror_images(problem, found.mirrored, mirrored)
     if len(found.doubtful):
@@ -43,25 +48,37 @@ def screen(observations: Observations, sizes_differ: bool = False, mirrored: str
     return problem
 
 
-def _confirmed(found: MirrorImages, problem: Problem) -> MirrorImages:
-    """Only those that are mirror images of the rigid map of the others, too; the rest are doubtful.
+def _judged(candidates: IndexArray, problem: Problem) -> MirrorImages:
+    """The candidates that are mirror images of the rigid map of the others, too, and those that nothing can confirm.
 
-    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.  A cloud
-    without which the others are not connected, or that shares too few landmarks with them to be placed, is doubtful.
+    Affine maps bring frames of an articulated body closer to each other's mirror images than rigid motions do.  What
+    the rigid map refutes is no mirror image.  A cloud is doubtful if it is one of two, if groups of clouds are weakly
+    connected, if the others are not connected without it, or if it shares too few landmarks with them to be placed.
     """
-    sure = _with_a_place(found.mirrored, problem.observations)
+    none = candidates[:0]
+    if not len(candidates) or problem.weakly_connected:  # then the affine registration does not determine the groups
+        return MirrorImages(none, candidates)
+    if len(problem.observations.clouds) == 2:  # none of them is right
+        first, second = problem.restricted.clouds  # which saw all shared landmarks
+        return MirrorImages(none, candidates if is_mirror_image(first, second.points) else none)
+    return _confirmed(candidates, none, problem)
+
+
+def _confirmed(candidates: IndexArray, doubtful: IndexArray, problem: Problem) -> MirrorImages:
+    sure = _with_a_place(candidates, problem.observations)
+    undecided, refuted = np.setdiff1d(candidates, sure), sure[:0]
     if len(sure):
         try:
             others = problem_of(problem.observations, np.setdiff1d(problem.participating, sure))
             rigid = rigid_registration(others.participants, others.initial.gauge.rotations).gauge.map
             clouds = others.restricted.clouds
-            sure = sure[[is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in sure]]
+            refuted = sure[[not is_mirror_image(clouds[t], rigid[clouds[t].seen]) for t in sure]]
         except (DegenerateCloud, WeaklyConnected):
-            sure = sure[:0]
-    if len(sure) == len(found.mirrored):
-        return found
-    fewer = MirrorImages(sure, np.union1d(found.doubtful, np.setdiff1d(found.mirrored, sure)))
-    return _confirmed(fewer, problem)  # those that are doubtful participate, which changes the map of the others
+            undecided = candidates
+    remaining, doubtful = np.setdiff1d(candidates, [*undecided, *refuted]), np.union1d(doubtful, undecided)
+    if len(remaining) == len(candidates):
+        return MirrorImages(remaining, doubtful)
+    return _confirmed(remaining, doubtful, problem)  # the rest participate, which changes the map of the others
 
 
 def _with_a_place(mirrored: IndexArray, observations: Observations) -> IndexArray:
@@ -94,8 +111,8 @@ def _with_mirror_images(problem: Problem, found: IndexArray, mirrored: str) -> P
 
 def _doubtful_message(names: Sequence[Name]) -> str:
     return (
-        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image. Sheets, bodies with "
-        "joints and weakly connected clouds do; check the handedness otherwise"
+        f"{_listed('cloud', names)} kept in the map, but would fit better as a mirror image, which the "
+        "other clouds share too little with each other to confirm; check the handedness"
     )
 
 

@@ -55,19 +55,22 @@ function errorTile(title, statistics, meaning) {
 }
 
 function addFindings() {
-  if (!data.findings.length) {
+  const problems = data.findings.filter((finding) => !finding.note);
+  if (!problems.length) {
     byId("findings").append(createElement("p", { class: "passed" }, "Every check of the registration passed."));
   }
-  appendParagraphs(byId("findings"), [data.findings.length && "Severity runs from 0 to 100: from 70 on (serious), do " +
+  appendParagraphs(byId("findings"), [problems.length && "Severity runs from 0 to 100: from 70 on (serious), do " +
     "not rely on the result before the finding is resolved; from 40 on (moderate), check what it names; below " +
     "(minor), know it when you read the numbers."], { class: "caption" });
   for (const finding of data.findings) {
     const percent = Math.round(100 * finding.severity);
-    const level = finding.severity >= SERIOUS ? "serious" : finding.severity >= MODERATE ? "moderate" : "minor";
+    const level = finding.note ? "note" : finding.severity >= SERIOUS ? "serious"
+      : finding.severity >= MODERATE ? "moderate" : "minor";
     const meter = createElement("span", { class: "meter", "aria-hidden": "true" }, createElement("span"));
     meter.firstChild.style.width = `${percent}%`;
     byId("findings").append(createElement("div", { class: "finding" },
-      createElement("div", { class: `level ${level}` }, `${level}, severity ${percent}\u00a0of\u00a0100`, meter),
+      createElement("div", { class: `level ${level}` },
+        finding.note ? "note" : `${level}, severity ${percent}\u00a0of\u00a0100`, meter),
       createElement("div", {}, createElement("h4", {}, finding.kind), createElement("p", {}, finding.found),
         createElement("p", { class: "action" }, `What to do: ${finding.action}`))));
   }

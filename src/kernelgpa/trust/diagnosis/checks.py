@@ -19,7 +19,7 @@ from ...errors import KernelGPAError
 from ...typing import Name
 from . import clouds, connectivity, matches, placeholders, suitability, symptoms
 from .evidence import Evidence
-from .finding import CheckNotPossible, Finding, FittedRegistration
+from .finding import NOT_RUN, CheckNotPossible, Finding, FittedRegistration
 
 Check = Callable[[Evidence], list[Finding]]
 
@@ -46,6 +46,7 @@ INDEPENDENT: Mapping[str, Check] = {
     "connected clouds": connectivity.weakly_connected_clouds,
     "rarely seen landmarks": connectivity.rarely_seen_landmarks,
     "inliers": matches.single_inliers,
+    "all matches": matches.unjudged_observations,
     "spectral gap": symptoms.small_gap,
     "bandwidth": symptoms.unusual_bandwidth,
     "inducing points": symptoms.few_inducing_points,
@@ -150,6 +151,5 @@ def _checks_not_run(impossible: Mapping[str, CheckNotPossible]) -> list[Finding]
     for name, error in impossible.items():
         reasons.setdefault((str(error), error.action), []).append(name)
     return [
-        Finding("checks that could not run", 0.0, f"{', '.join(names)}: {reason}", action)
-        for (reason, action), names in reasons.items()
+        Finding(NOT_RUN, 0.0, f"{', '.join(names)}: {reason}", action) for (reason, action), names in reasons.items()
     ]

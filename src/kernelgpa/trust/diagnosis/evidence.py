@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import chi
 
 from ...estimators.registration import posed_observations
 from ...gauge.rigid import rigid_registration
-from ...typing import Array, BoolArray
+from ...typing import Array, BoolArray, IndexArray
 from .finding import CheckNotPossible, FittedRegistration
 from .learned_shape import LEAST_CLOUDS, MOST_COORDINATES, learned_residuals
 from .outliers import judge_of, limits
@@ -78,19 +80,25 @@ class Evidence:
         return float(max(1e-9, 100 * np.finfo(np.float64).eps / thinnest) * self.gpa.scales_[0])
 
     @cached_property
-    def judge(self) -> Evidence:
+    def judge(self) -> Judge:
         """The evidence of the registration that judges single observations (``outliers``)."""
-        gpa = judge_of(self.gpa)
-        return self if gpa is None or gpa is self.gpa else Evidence(gpa)
+        gpa, clouds = judge_of(self.gpa, self.scaled_residuals)
+        return Judge(self if gpa is self.gpa else Evidence(gpa), clouds, len(self.residuals))
+
+    @cached_property
+    def needs_judge(self) -> bool:
+        """Whether some residual of this registration is large."""
+        residuals = self.scaled_residuals
+        noise = float(np.nanmedian(residuals)) / chi(self.gpa.observations_.dimension).median()
+        return bool(np.nanmax(residuals) > max(LARGE * noise, self.rounding))
 
     @cached_property
     def suspicious(self) -> BoolArray:  # (n, m)
-        """The outliers; none, without a judge, if no residual of this registration is large."""
-        residuals = self.scaled_residuals
-        noise = float(np.nanmedian(residuals)) / chi(self.gpa.observations_.dimension).median()
-        if not np.nanmax(residuals) > max(LARGE * noise, self.rounding):
-            return np.zeros(residuals.shape, dtype=bool)
-        return np.asarray(np.nan_to_num(self.judge.scaled_residuals) > self.judge.limits)
+        """The outliers among the judged observations; none, without a judge, if no residual is large."""
+        if not self.needs_judge:
+            return np.zeros(self.residuals.shape, dtype=bool)
+        judging = self.judge.evidence
+        return self.judge.scattered(np.nan_to_num(judging.scaled_residuals) > judging.limits)
 
     @cached_property
     def rigid_map(self) -> tuple[Array, Array]:  # (m, d), (n, m)
@@ -139,3 +147,20 @@ class Evidence:
         counts = np.where(without, 0.0, self.shares)
         total = counts.sum()
         return float(np.sqrt(np.sum(counts * np.nan_to_num(self.residuals) ** 2) / total)) if total > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The evidence of the registration that judges single observations, which may be one of k of the n clouds."""
+
+    evidence: Evidence
+    clouds: IndexArray  # (k,)
+    count: int  # n
+
+    def scattered(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:  # (k, m) -> (n, m)
+        """Values of the judged clouds; 0 or False for the others."""
+        if len(self.clouds) == self.count:
+            return values
+        every = np.zeros((self.count, values.shape[1]), dtype=values.dtype)
+        every[self.clouds] = values
+        return every

@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # estimators import this package
     from ...estimators.registration import Registration
 
 LISTED = 4  # names in a message
+NO_GAIN = 0.005  # severity below which mending gains nothing: it is printed as 0
+NOT_RUN = "checks that could not run"
 
 
 class FittedRegistration(Protocol):
@@ -87,8 +89,14 @@ class Finding:
     found: str
     action: str
 
+    @property
+    def is_note(self) -> bool:
+        """Whether it is good to know, but no problem, because mending it is expected to gain nothing."""
+        return self.severity < NO_GAIN and self.kind != NOT_RUN
+
     def __str__(self) -> str:
-        return f"{self.kind} (severity {self.severity:.2g} of 1): {self.found}; {self.action}"
+        rank = "note" if self.is_note else f"severity {self.severity:.2g} of 1"
+        return f"{self.kind} ({rank}): {self.found}; {self.action}"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ...typing import Array, BoolArray, IndexArray
 from ...warps.leave_out import leave_out
 from .clouds import wrong_clouds
 from .evidence import Evidence
-from .finding import Finding, FittedRegistration, named
+from .finding import CheckNotPossible, Finding, FittedRegistration, named
 from .placeholders import placeholder_groups
 from .suspicious import INLIER_SHARE, weight_shares
 
@@ -47,17 +47,27 @@ def wrong_matches(evidence: Evidence) -> list[Finding]:
         remaining[wrong_clouds(evidence.gpa)] = False
     for group in placeholder_groups(evidence):
         remaining &= ~group
-        if evidence.judge.gpa.robust_ is None:  # they displaced their clouds, and their landmarks in the map
+        if evidence.judge.evidence.gpa.robust_ is None:  # they displaced their clouds, and their landmarks in the map
             remaining[np.flatnonzero(group.any(axis=1))] = False
             remaining[:, np.flatnonzero(group.any(axis=0))] = False
     if remaining.any():
-        remaining &= ~_usual_motion(evidence.judge)
-    several = np.flatnonzero(remaining.sum(axis=1) >= 2).tolist()
-    permutations = [one for t in several for one in _permuted(evidence.judge, t, remaining)]
+        remaining &= ~evidence.judge.scattered(_usual_motion(evidence.judge.evidence))
+    permutations = _permutations(evidence, remaining) if remaining.any() else []
     findings = _exchanged(evidence, permutations)
     for one in permutations:
         remaining[one.cloud, one.landmarks] = False
     return findings + _unexplained(evidence, remaining)
+
+
+def unjudged_observations(evidence: Evidence) -> list[Finding]:
+    """Nothing more than :func:`wrong_matches` finds, but whether that function judged all observations."""
+    if evidence.needs_judge:
+        judged = evidence.judge.evidence.gpa.observations_.visible.sum()
+        total = evidence.gpa.observations_.select(evidence.gpa.shared_landmarks_).visible.sum()
+        if judged < total:
+            reason = f"{judged} of {total} observations were judged, half of them those with the largest residuals"
+            raise CheckNotPossible(reason, "register some of the clouds and landmarks to have all of them judged")
+    return []
 
 
 def _usual_motion(evidence: Evidence) -> BoolArray:  # (n, m)
@@ -66,6 +76,13 @@ def _usual_motion(evidence: Evidence) -> BoolArray:  # (n, m)
     if learned is None:
         return np.zeros(evidence.residuals.shape, dtype=bool)
     return np.asarray(np.nan_to_num(learned, nan=np.inf) < evidence.limits)
+
+
+def _permutations(evidence: Evidence, suspicious: BoolArray) -> list[Permutation]:
+    judge = evidence.judge
+    several = [(i, int(t)) for i, t in enumerate(judge.clouds) if suspicious[t].sum() >= 2]
+    masks = suspicious[judge.clouds]
+    return [one._replace(cloud=t) for i, t in several for one in _permuted(judge.evidence, i, masks)]
 
 
 def _permuted(evidence: Evidence, t: int, suspicious: BoolArray) -> list[Permutation]:
@@ -157,13 +174,14 @@ def _unexplained(evidence: Evidence, wrong: BoolArray) -> list[Finding]:
     rejected = int(np.sum(wrong & (evidence.shares <= INLIER_SHARE)))
     if not count or max(severity, rejected / int(np.sum(np.isfinite(evidence.residuals)))) < NEGLIGIBLE:
         return []
-    observations, residuals = evidence.gpa.observations_, evidence.judge.residuals
+    observations, judge = evidence.gpa.observations_, evidence.judge
+    residuals, median = judge.scattered(judge.evidence.residuals), float(np.nanmedian(judge.evidence.residuals))
     t, j = np.unravel_index(np.argmax(np.where(wrong, residuals, -1.0)), wrong.shape)
     verb = "observation lies" if count == 1 else "observations lie"
     found = (
         f"{count} {verb} farther from where the others predict them than noise and deformation explain; the farthest "
         f"is landmark {observations.landmarks[j]!r} in cloud {observations.names[t]!r}, by {residuals[t, j]:.3g}, "
-        f"where the median of all observations is {np.nanmedian(residuals):.3g} (in the unit of the data)"
+        f"where the median of all observations is {median:.3g} (in the unit of the data)"
     )
     if evidence.gpa.robust_:
         found += f"; the robust fit rejected {rejected} of them"

@@ -26,28 +26,51 @@ from scipy.stats import chi
 
 from ...errors import KernelGPAError, KernelGPAWarning, collected_warnings
 from ...estimators.models import KernelGPA
-from ...typing import Array
-from .finding import FittedRegistration
+from ...typing import Array, IndexArray
+from ...warps.automatic import evenly_spaced
+from .finding import CheckNotPossible, FittedRegistration
 
 SPREADS = 12.0  # standard deviations of the residuals that are usual there
 RIGID_DISTANCES = 3.0  # in median distances of all observations from the map after rigid motions: deformation reaches 2
 NEIGHBOURS = 6  # landmarks whose residuals are compared
 EQUALLY_NEAR = 1e-6  # relative: neighbours at the same distance count alike, so that rounding does not choose
+MOST_CLOUDS, MOST_JUDGED = 200, 20_000  # clouds, and observations, that the judge registers
 MOST_EXACT = 300  # landmarks up to which the kernel warps of the judge are exact, and its inducing points otherwise
 
 
-def judge_of(gpa: FittedRegistration) -> FittedRegistration | None:
-    """The registration that judges single observations; None if these data cannot be registered by kernel warps."""
+def judge_of(gpa: FittedRegistration, lengths: Array) -> tuple[FittedRegistration, IndexArray]:  # (n, m) -> (k,)
+    """The registration that judges single observations, and the clouds in it.
+
+    Of many clouds or landmarks it registers half those with the longest residuals, in which outliers are, and half a
+    sample of the others, which makes the medians those of correct observations.
+    """
+    everyone = np.arange(len(lengths))
     if gpa.automatic_ is not None and "robust" in gpa.automatic_.settings:
-        return gpa
-    inducing = MOST_EXACT if len(gpa.shared_landmarks_) > MOST_EXACT else None
+        return gpa, everyone
+    longest = np.nan_to_num(lengths)
+    clouds = _judged(everyone, longest.max(axis=1), MOST_CLOUDS)
+    landmarks = _judged(gpa.shared_landmarks_, longest[clouds].max(axis=0), MOST_JUDGED // len(clouds))
+    observations = gpa.observations_.at(clouds)
+    if len(landmarks) < len(gpa.shared_landmarks_):
+        observations = observations.hide(~np.isin(np.arange(lengths.shape[1]), landmarks) & observations.visible)
+    inducing = MOST_EXACT if len(landmarks) > MOST_EXACT else None
     kernel = KernelGPA(inducing=inducing, mirrored=gpa.get_params(deep=False).get("mirrored", "leave-out"))
     with warnings.catch_warnings(), collected_warnings():
         warnings.simplefilter("ignore", KernelGPAWarning)
         try:
-            return kernel.fit(gpa.observations_)
-        except KernelGPAError:
-            return None
+            return kernel.fit(observations), clouds
+        except KernelGPAError as error:
+            reason = f"single observations are judged by kernel warps, which cannot be fitted to these data ({error})"
+            raise CheckNotPossible(reason) from error
+
+
+def _judged(indices: IndexArray, lengths: Array, most: int) -> IndexArray:
+    """All indices, or half those with the greatest lengths and half a sample of the others."""
+    if len(indices) <= most:
+        return indices
+    order = indices[np.argsort(-lengths[indices], kind="stable")]
+    others = evenly_spaced(np.sort(order[most // 2 :]), most - most // 2)
+    return np.union1d(order[: most // 2], others)
 
 
 def limits(

@@ -41,9 +41,10 @@ def small_gap(evidence: Evidence) -> list[Finding]:
 
 
 def collapsed_map(evidence: Evidence) -> list[Finding]:
-    """Warps that flatten space, in directions in which rigid registration does not give a sheet either.
+    """Warps that flatten space, onto a map that is no mean shape.
 
-    The mean of a sheet that bends to both sides is flat, however thick the clouds are.
+    The mean of a sheet that bends to both sides is flat, however thick the clouds are: only directions count in which
+    the rigid map is no sheet.  Strong bending foreshortens space too, but its map stays between the clouds.
     """
     gpa = evidence.gpa
     rigid, _ = evidence.rigid_map
@@ -54,14 +55,28 @@ def collapsed_map(evidence: Evidence) -> list[Finding]:
         for warp, cloud, factor in clouds
     ]
     medians = np.median(np.concatenate(stretches), axis=0)
-    if min(medians.min(), 1 / medians.max()) > COLLAPSED_STRETCH:
+    if min(medians.min(), 1 / medians.max()) > COLLAPSED_STRETCH or _lies_between_the_clouds(evidence):
         return []
     found = (
         f"in the median over all observations the warps scale lengths by {medians.min():.2g} in one direction and by "
-        f"{medians.max():.2g} in another"
+        f"{medians.max():.2g} in another, and the map differs from the mean shape by more than the clouds do"
     )
     action = _stiffer(gpa) + ("" if gpa.modes == "auto" else ", or use modes='auto'")
     return [Finding("collapsed map", 1.0, found, action)]
+
+
+def _lies_between_the_clouds(evidence: Evidence) -> bool:
+    """Whether the map differs from the map of rigid registration by less than the clouds do.
+
+    With a the distance of the clouds from the rigid map, which is their mean, and b that of the fitted map from it, the
+    clouds have the squared distance a^2 + b^2 from the fitted map: b < a if it is below 2 a^2.  Medians are compared,
+    which wrong matches hardly change.
+    """
+    problem = evidence.gpa.registration_.problem
+    own = np.linalg.norm(evidence.displacements, axis=2)
+    mean = evidence.rigid_map[1] * (1 - 1 / np.maximum(problem.counts, 1))  # left out -> distance from the mean
+    both = np.isfinite(own) & np.isfinite(mean)
+    return bool(np.median(own[both]) ** 2 < 2 * np.median(mean[both]) ** 2) if both.any() else False
 
 
 def _stiffer(gpa: FittedRegistration) -> str:
