@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from conftest import run
 from fixed_settings import fixed_kernel
 from kernelgpa import TPSGPA, AffineGPA, KernelGPA, KernelGPAError, KernelGPAWarning, RigidGPA, StreamingGPA, simulate
-from kernelgpa.cli import main
 from kernelgpa.simulate import exchanged
 from kernelgpa.trust.diagnosis import outliers
 from shared_data import load
@@ -77,7 +77,7 @@ def test_every_cloud_gets_a_pose_in_a_stream(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_cloud_has_a_row_of_poses_tum(name, tmp_path):
+def test_every_cloud_has_a_row_of_poses_tum(name, tmp_path, monkeypatch):
     *_, last = groups_of(points_of(name))  # a triple with a mirrored copy
     pair = last[[0, -1]]  # a cloud and its mirror image
     for label, points in (("triple", last), ("pair", pair)):
@@ -89,7 +89,7 @@ def test_every_cloud_has_a_row_of_poses_tum(name, tmp_path):
             rows = "".join(f"{j},{','.join(map(repr, map(float, row)))}\n" for j, row in enumerate(cloud))
             files[-1].write_text("id,x,y,z\n" + rows)
         out = folder / "out"
-        assert main(["register", *map(str, files), "-o", str(out), "--method", "rigid"]) == 0
+        assert run(monkeypatch, "register", *files, "-o", out, "--method", "rigid") == 0
         poses = np.loadtxt(out / "poses.tum")
         assert poses.shape == (len(points), 8)
         # quaternions are printed with at least nine digits
