@@ -81,23 +81,24 @@ def test_every_cloud_has_a_row_of_poses_tum(name, tmp_path, monkeypatch):
     *_, last = groups_of(points_of(name))  # a triple with a mirrored copy
     pair = last[[0, -1]]  # a cloud and its mirror image
     for label, points in (("triple", last), ("pair", pair)):
-        folder = tmp_path / label
-        folder.mkdir()
-        files = []
-        for t, cloud in enumerate(points):
-            files.append(folder / f"cloud{t}.csv")
-            rows = "".join(f"{j},{','.join(map(repr, map(float, row)))}\n" for j, row in enumerate(cloud))
-            files[-1].write_text("id,x,y,z\n" + rows)
-        out = folder / "out"
-        assert run(monkeypatch, "register", *files, "-o", out, "--method", "rigid") == 0
+        file, out = tmp_path / f"{label}.csv", tmp_path / label
+        rows = [
+            f"{t},{j},{x!r},{y!r},{z!r}" for t, one in enumerate(points.tolist()) for j, (x, y, z) in enumerate(one)
+        ]
+        file.write_text("\n".join(["cloud,landmark,x,y,z", *rows]))
+        assert run(monkeypatch, "register", file, "-o", out, "--method", "rigid") == 0
         poses = np.loadtxt(out / "poses.tum")
         assert poses.shape == (len(points), 8)
         # quaternions are printed with at least nine digits
         np.testing.assert_allclose(np.linalg.norm(poses[:, 4:], axis=1), 1.0, atol=1e-8)
 
 
-@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), TPSGPA(), KernelGPA()], ids=lambda one: type(one).__name__)
-@pytest.mark.parametrize("name", ["sheet", "paper"])
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [(name, model) for name in ("sheet", "paper") for model in (RigidGPA(), AffineGPA(), KernelGPA())]
+    + [("paper", TPSGPA())],
+    ids=repr,
+)
 def test_a_clean_sheet_reads_as_clean(name, model):
     points = SIMULATED["sheet"]() if name == "sheet" else load(SETS["paper"][0])["points"]
     with warnings.catch_warnings():
@@ -127,7 +128,7 @@ def test_strong_bending_is_no_collapsed_map(pair):
 
 
 @pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")
-@pytest.mark.parametrize("name", ["paper", "cushion", "liver", "face"])
+@pytest.mark.parametrize("name", ["cushion", "liver", "face"])
 def test_a_map_that_collapsed_is_found_whatever_the_clouds(name):
     gpa = fixed_kernel(bandwidth=1.5, smoothing=1e-9, modes="program").fit(points_of(name))
     assert "collapsed map" in {one.kind for one in gpa.diagnose()}
@@ -142,14 +143,14 @@ def test_only_a_finding_that_promises_no_gain_is_a_note():
 
 def test_of_many_clouds_those_with_large_residuals_are_judged_and_the_others_are_counted():
     rng = np.random.default_rng(0)
-    body = 10 * rng.standard_normal((12, 3))
+    body = 10 * rng.standard_normal((30, 3))
     clouds = outliers.MOST_CLOUDS + 20
-    points = body + 0.1 * rng.standard_normal((clouds, 12, 3))
+    points = body + 0.1 * rng.standard_normal((clouds, 30, 3))
     points[7, [2, 5]] = points[7, [5, 2]]
     findings = {one.kind: one for one in RigidGPA().fit(points).diagnose()}
     assert "cloud 7 " in findings["exchanged landmarks"].found
     not_run = findings["checks that could not run"]
-    assert f"{12 * outliers.MOST_CLOUDS} of {12 * clouds} observations were judged" in not_run.found
+    assert f"{30 * outliers.MOST_CLOUDS} of {30 * clouds} observations were judged" in not_run.found
     assert not not_run.is_note
 
 
