@@ -92,7 +92,7 @@ class Finding:
     @property
     def is_note(self) -> bool:
         """Whether it is good to know, but no problem, because mending it is expected to gain nothing."""
-        return self.severity < NO_GAIN and self.kind != NOT_RUN
+        return bool(self.severity < NO_GAIN and self.kind != NOT_RUN)  # a severity may be a NumPy number
 
     def __str__(self) -> str:
         rank = "note" if self.is_note else f"severity {self.severity:.2g} of 1"
