@@ -8,7 +8,7 @@ routines for Cython, and ctypes releases the lock during a call through them.  M
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -74,6 +74,52 @@ def add_square(c: Matrix, alpha: float, a: Matrix, beta: float = 1.0, transposed
     scales = _double(alpha), _double(beta)
     sizes = _int(rows), _int(inner)
     _dsyrk(_char("L"), _char(letter), *sizes, scales[0], _data(a), leading, scales[1], _data(c), _leading(c))
+
+
+def factorise_stack(stack: Matrix, sizes: Sequence[int], right: Matrix) -> int | None:
+    """Factorise the leading block of each matrix of a stack in place, and solve for its right-hand sides in place.
+
+    ``stack`` (g, S, S) holds symmetric matrices A_i of sizes s_i <= S, of which the upper triangles are overwritten by
+    U_i with A_i = U_i' U_i; ``right`` (g, r, S) holds their right-hand sides as rows.  Returns the index of the first
+    matrix that is not positive definite, or None.
+    """
+    _require_stack(stack, sizes)
+    _require_stack(right, sizes)
+    _require(len(stack) == len(right) and stack.shape[2] == right.shape[2], right, stack)
+    lower, leading, columns, info = _char("L"), _int(stack.shape[2]), _int(right.shape[1]), ctypes.c_int()
+    for i, (matrix, rows, s) in enumerate(zip(_addresses(stack), _addresses(right), sizes, strict=True)):
+        size = _int(s)
+        _dpotrf(lower, size, matrix, leading, ctypes.byref(info))
+        if info.value:
+            return i
+        _dpotrs(lower, size, columns, matrix, leading, rows, leading, ctypes.byref(info))
+    return None
+
+
+def invert_stack(stack: Matrix, sizes: Sequence[int]) -> int | None:
+    """Overwrite the factors of :func:`factorise_stack` by the inverses of their matrices, both triangles.
+
+    Returns the index of the first factor that cannot be inverted, or None.
+    """
+    _require_stack(stack, sizes)
+    lower, leading, info = _char("L"), _int(stack.shape[2]), ctypes.c_int()
+    for i, (matrix, s) in enumerate(zip(_addresses(stack), sizes, strict=True)):
+        _dpotri(lower, _int(s), matrix, leading, ctypes.byref(info))
+        if info.value:
+            return i
+    np.copyto(stack, np.swapaxes(stack, 1, 2), where=_below_diagonal(stack.shape[2]))
+    return None
+
+
+def _addresses(stack: Matrix) -> Iterator[Any]:
+    """Where the matrices of a stack begin."""
+    first = stack.ctypes.data
+    return (ctypes.c_void_p(first + i * stack.strides[0]) for i in range(len(stack)))
+
+
+def _require_stack(stack: Matrix, sizes: Sequence[int]) -> None:
+    sound = stack.ndim == 3 and len(stack) == len(sizes) and stack.dtype == np.float64 and stack.flags.c_contiguous
+    _require(sound and all(0 < s <= stack.shape[2] for s in sizes), stack)
 
 
 def subtract_product(c: Matrix, a: Matrix, b: Matrix) -> None:

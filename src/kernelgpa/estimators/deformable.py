@@ -26,6 +26,7 @@ from ..spectrum.total import total_cost
 from ..typing import Array, Name
 from ..warps import Family, ReducedCloud, smoothing_per_cloud
 from ..warps.automatic import Search
+from ..warps.exact import reduce_clouds
 from .automatic import automatic_settings, fit_automatically
 from .base import GPA, PreparedClouds, SolvedProblem
 from .prediction.backward import BackwardWarps, fit_backward
@@ -156,10 +157,8 @@ class DeformableGPA(GPA):
     def _reduce(self, prepared: PreparedClouds, observations: Observations) -> list[ReducedCloud]:
         """Every cloud with its warp eliminated, by the present smoothing and weights."""
         smoothing = smoothing_per_cloud(self._family().smoothing, len(observations.clouds))
-        triples = list(zip(prepared.clouds, smoothing, observations.clouds, strict=True))
-        return parallel_map(
-            lambda one: one[0].reduce(one[1], one[2].weights), triples, self._threads(observations), "clouds"
-        )
+        weights = [cloud.weights for cloud in observations.clouds]
+        return reduce_clouds(prepared.clouds, smoothing, weights, self._threads(observations))
 
     def _threads(self, observations: Observations) -> int | None:
         """One thread for small clouds, which take less time than switching between threads."""

@@ -139,16 +139,29 @@ def orthonormal_affine(
     rank: int,
 ) -> AffineBasis:
     """An orthonormal basis of the affine functions on a cloud, the constant first."""
+    stack = orthonormal_affine_stack(unit_points[None], weights[None], rank)
+    return AffineBasis(stack.columns[0], stack.coefficients[0])
+
+
+def orthonormal_affine_stack(
+    unit_points: Array,  # (g, s, d)
+    weights: Array,  # (g, s), 0 behind the last point of a cloud
+    rank: int,
+) -> AffineBasis:  # (g, s, r), (g, d + 1, r)
+    """The bases of several clouds of the same rank."""
     root = np.sqrt(weights)
-    mean = weights @ unit_points / weights.sum()
-    left, spread, right = np.linalg.svd(root[:, None] * (unit_points - mean), full_matrices=False)
-    slopes = right[:rank].T / spread[:rank]
-    constant = 1 / np.linalg.norm(root)
-    coefficients = np.zeros((unit_points.shape[1] + 1, rank + 1))
-    coefficients[-1, 0] = constant
-    coefficients[:-1, 1:] = slopes
-    coefficients[-1, 1:] = -mean @ slopes
-    return AffineBasis(np.column_stack([constant * root, left[:, :rank]]), coefficients)
+    mean = (weights[:, None] @ unit_points) / weights.sum(axis=1)[:, None, None]  # (g, 1, d)
+    left, spread, right = np.linalg.svd(root[:, :, None] * (unit_points - mean), full_matrices=False)
+    slopes = np.swapaxes(right[:, :rank], 1, 2) / spread[:, None, :rank]
+    constant = 1 / np.linalg.norm(root, axis=1)
+    coefficients = np.zeros((len(root), unit_points.shape[2] + 1, rank + 1))
+    coefficients[:, -1, 0] = constant
+    coefficients[:, :-1, 1:] = slopes
+    coefficients[:, -1:, 1:] = -mean @ slopes
+    columns = np.empty((*root.shape, rank + 1))
+    columns[:, :, 0] = constant[:, None] * root
+    columns[:, :, 1:] = left[:, :, :rank]
+    return AffineBasis(columns, coefficients)
 
 
 def orthonormal_slopes(

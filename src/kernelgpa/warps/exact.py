@@ -8,7 +8,8 @@ With K the kernel matrix of the points of a cloud, A = K + mu W^-1, and T an ort
 Q_t = mu H_t is Proposition 2 of the paper (H_t is positive semidefinite, not definite as printed).  Q_t T = 0, and Q_t
 lies between 0 and the cost of affine warps (Proposition 1).  If the cloud is flat, T has fewer columns (Lemma 3).
 
-A is either dense, and its inverse is stored, or sparse, and its factor is stored.
+A is either dense, and its inverse is stored, or sparse, and its factor is stored.  Small clouds of nearly equal size
+are stacked: the same formulas, with one call for a whole stack instead of one call for each cloud.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -26,44 +27,53 @@ from scipy.sparse import csr_array, diags_array
 from .._numerics import lapack
 from .._numerics.allocation import allocate
 from .._numerics.sparse import factorised
+from .._numerics.threads import parallel_map
 from ..errors import NumericalFailure
 from ..observations.cloud import Cloud
-from ..observations.geometry import orthonormal_affine
+from ..observations.geometry import AffineBasis, orthonormal_affine, orthonormal_affine_stack
 from ..typing import Array, IndexArray
 from .gram import sparse_gram
-from .protocols import RELATIVE_ROUNDING, SparseKernel
+from .protocols import RELATIVE_ROUNDING, PreparedCloud, ReducedCloud, SparseKernel
 from .warp import KernelPart, Warp, fitted_warp
 
 LARGEST_KEPT = 500  # points per cloud; to copy a larger kernel matrix costs more than to compute it again
 LARGEST_WARP_ERROR = 1e-5  # error of a warp by rounding, relative to its cloud, that is still accepted
 BATCH_COLUMNS = 500  # right-hand sides that are solved for at a time
+LARGEST_STACKED = 300  # points; larger clouds are reduced one by one, because their calls are few and long
+STACKED_ENTRIES = 1 << 17  # kernel values of one stack, 1 MB, which stay in the cache
+STACKED_SHARE = 0.92  # of the points of the largest cloud of a stack that each of its clouds has at least
 ROUNDING_MARGIN = 1e3  # times an observed rounding error: an upper bound of all of them
+
+
+class AffinePart(NamedTuple):
+    """How targets determine the affine part of the warp (theory, eq. 7)."""
+
+    of_targets: Array  # (d + 1, s)
+    variance: Array  # (d + 1, d + 1)
+
+
+class DenseSolution(NamedTuple):
+    """What the factorisation of one cloud leaves."""
+
+    cost: Array  # (s, s)  Q_t
+    affine: AffinePart
+    affine_cost: float  # the largest entry of |Q_t T|, 0 but for rounding
+    largest: float  # the largest entry of mu A^-1
 
 
 class DualCloud(ABC):
     """A reduced cloud in dual form, however A^-1 is represented."""
 
     approximation_error: ClassVar[float] = 0.0
+    _affine: AffinePart
 
     def __init__(self, cloud: Cloud, kernel_part: KernelPart, smoothing: float, weights: Array) -> None:
         self._cloud, self._kernel_part = cloud, kernel_part
         self._smoothing, self.weights = smoothing, weights
-        self._T = orthonormal_affine(kernel_part.centres, np.ones(len(weights)), cloud.frame.rank)
 
-    def _prepare_affine(self, inverse_T: Array) -> Array:  # A^-1 T (s, r) -> (s, r)
-        """Store what determines the affine part of the warp; return G with H = A^-1 - G G'."""
-        T = self._T
-        try:
-            root = np.linalg.cholesky(np.linalg.inv(T.columns.T @ inverse_T))
-        except LinAlgError:
-            raise _not_positive_definite(self._cloud, self._smoothing / self.weights) from None
-        self._to_affine = T.coefficients @ root @ (inverse_T @ root).T  # (d + 1, s)
-        self._affine_variance = T.coefficients @ root @ root.T @ T.coefficients.T  # (d + 1, d + 1)
-        return np.asarray(inverse_T @ root)
-
-    def _require_accuracy(self) -> None:
-        """Q_t T = 0 in exact arithmetic.  The warp adds what rounding makes of it to every point."""
-        self._affine_cost = float(np.abs(self.apply(self._T.columns)).max())
+    def _require_accuracy(self, largest_cost: float) -> None:
+        """Q_t T = 0 in exact arithmetic.  The warp adds what rounding makes of it, max |Q_t T|, to every point."""
+        self._affine_cost = largest_cost
         error = self._affine_cost * np.sqrt(len(self.weights)) / self._smoothing
         if error > LARGEST_WARP_ERROR:
             raise NumericalFailure(
@@ -95,8 +105,8 @@ class DualCloud(ABC):
         f = np.column_stack([unit, np.ones(len(unit))])
         k = self._kernel_part.gram(unit)
         prior = float(self._kernel_part.kernel.value(np.zeros(1))[0])
-        affine = np.einsum("ki,ij,kj->k", f, self._affine_variance, f) - 2 * np.einsum(
-            "kj,kj->k", f @ self._to_affine, k
+        affine = np.einsum("ki,ij,kj->k", f, self._affine.variance, f) - 2 * np.einsum(
+            "kj,kj->k", f @ self._affine.of_targets, k
         )
         explained = np.einsum("ks,sk->k", k, self.apply(k.T)) / self._smoothing
         return np.maximum(prior + affine - explained, 0.0) / self._smoothing
@@ -104,7 +114,7 @@ class DualCloud(ABC):
     def fit_all(self, targets: Sequence[Array]) -> list[Warp]:
         side_by_side = np.hstack(targets)
         weights = np.split(self.apply(side_by_side) / self._smoothing, len(targets), axis=1)
-        affine = np.split(self._to_affine @ side_by_side, len(targets), axis=1)
+        affine = np.split(self._affine.of_targets @ side_by_side, len(targets), axis=1)
         frame, part = self._cloud.frame, self._kernel_part
         return [fitted_warp(frame, c, replace(part, weights=w)) for c, w in zip(affine, weights, strict=True)]
 
@@ -115,36 +125,47 @@ class PreparedDense:
     def __init__(self, cloud: Cloud, kernel_part: KernelPart) -> None:  # a kernel part without weights
         self.cloud, self.kernel_part = cloud, kernel_part
         self._requested = False
-        self._kept: Array | None = None
+        self.kept: Array | None = None
 
     def gram(self) -> Array:  # (s, s), which the caller may overwrite
-        """The kernel matrix.  A second request means that a third is likely, therefore it is kept from then on."""
-        if len(self.cloud.seen) > LARGEST_KEPT or not self._requested:
-            self._requested = True
-            return self.kernel_part.gram(self.kernel_part.centres)
-        if self._kept is None:
-            self._kept = self.kernel_part.gram(self.kernel_part.centres)
-        K = allocate(*self._kept.shape)
-        K[:] = self._kept
+        """The kernel matrix."""
+        if self.kept is None:
+            K = self.kernel_part.gram(self.kernel_part.centres)
+            self.keep(K)
+            return K
+        K = allocate(*self.kept.shape)
+        K[:] = self.kept
         return K
 
+    def keep(self, K: Array) -> None:  # (s, s)
+        """Copy a kernel matrix that was computed: a second request means that a third is likely."""
+        if self._requested and self.kept is None and len(K) <= LARGEST_KEPT:
+            self.kept = K.copy()
+        self._requested = True
+
     def reduce(self, smoothing: float, weights: Array) -> DenseCloud:
-        return DenseCloud(self, smoothing, weights)
+        return DenseCloud(self, smoothing, weights, self._solve(smoothing, smoothing / weights))
+
+    def _solve(self, smoothing: float, ridge: Array) -> DenseSolution:
+        centres = self.kernel_part.centres
+        T = orthonormal_affine(centres, np.ones(len(centres)), self.cloud.frame.rank)
+        lower = _factorise(self.gram(), ridge, self.cloud)
+        G, affine = _affine_part(T, lapack.solve(lower, T.columns), self.cloud, ridge)
+        inverse = _invert(lower, self.cloud)
+        largest = smoothing * float(np.diagonal(inverse).max())
+        lapack.add_square(inverse, -smoothing, G, beta=smoothing)
+        Q = lapack.fill_upper_triangle(inverse).T
+        return DenseSolution(Q, affine, float(np.abs(Q @ T.columns).max()), largest)
 
 
 class DenseCloud(DualCloud):
     """One factorisation, one inverse, one matrix."""
 
-    def __init__(self, prepared: PreparedDense, smoothing: float, weights: Array) -> None:
+    def __init__(self, prepared: PreparedDense, smoothing: float, weights: Array, solved: DenseSolution) -> None:
         super().__init__(prepared.cloud, prepared.kernel_part, smoothing, weights)
-        lower = _factorise(prepared.gram(), smoothing / weights, prepared.cloud)
-        G = self._prepare_affine(lapack.solve(lower, self._T.columns))
-        inverse = _invert(lower, prepared.cloud)
-        largest = smoothing * float(np.diagonal(inverse).max())
-        lapack.add_square(inverse, -smoothing, G, beta=smoothing)
-        self._Q = lapack.fill_upper_triangle(inverse).T  # (s, s), mu H_t
-        self._require_accuracy()
-        self.rounding = self._rounding_of(largest)
+        self._Q, self._affine = solved.cost, solved.affine
+        self._require_accuracy(solved.affine_cost)
+        self.rounding = self._rounding_of(solved.largest)
 
     def cost_matrix(self) -> Array:
         return self._Q
@@ -188,8 +209,10 @@ class SparseCloud(DualCloud):
             self._inverse = factorised(prepared.gram + diags_array(smoothing / weights))
         except LinAlgError:
             raise _not_positive_definite(prepared.cloud, smoothing / weights) from None
-        self._G = self._prepare_affine(self._inverse.solve(self._T.columns))
-        self._require_accuracy()
+        T = orthonormal_affine(self._kernel_part.centres, np.ones(len(weights)), prepared.cloud.frame.rank)
+        inverse_T = self._inverse.solve(T.columns)
+        self._G, self._affine = _affine_part(T, inverse_T, prepared.cloud, smoothing / weights)
+        self._require_accuracy(float(np.abs(self.apply(T.columns)).max()))
 
     @cached_property
     def rounding(self) -> float:
@@ -221,6 +244,122 @@ class SparseCloud(DualCloud):
         return rows
 
 
+def reduce_clouds(
+    prepared: Sequence[PreparedCloud],  # (n,)
+    smoothing: Sequence[float],  # (n,)
+    weights: Sequence[Array],  # (n,)
+    n_jobs: int | None = None,
+) -> list[ReducedCloud]:
+    """Every cloud with its warp eliminated; small clouds with one kernel matrix each in stacks."""
+
+    def reduce_stack(rows: Sequence[int]) -> list[ReducedCloud]:
+        if len(rows) == 1:
+            return [prepared[t].reduce(smoothing[t], weights[t]) for t in rows]
+        dense = [cast(PreparedDense, prepared[t]) for t in rows]
+        solved = _solve_stack(dense, [smoothing[t] for t in rows], [smoothing[t] / weights[t] for t in rows])
+        return [DenseCloud(a, smoothing[t], weights[t], b) for t, a, b in zip(rows, dense, solved, strict=True)]
+
+    stacks = _stacks(prepared)
+    reduced = parallel_map(reduce_stack, stacks, n_jobs, "clouds")
+    by_cloud = {t: one for rows, some in zip(stacks, reduced, strict=True) for t, one in zip(rows, some, strict=True)}
+    return [by_cloud[t] for t in range(len(prepared))]
+
+
+def _stacks(prepared: Sequence[PreparedCloud]) -> list[list[int]]:
+    """The indices of the clouds of each stack.  Clouds of one stack differ little in size, and not in rank."""
+    alone, sizes = list[list[int]](), dict[tuple[int, ...], list[int]]()
+    for t, one in enumerate(prepared):
+        if isinstance(one, PreparedDense) and len(one.cloud.seen) <= LARGEST_STACKED:
+            sizes.setdefault((id(one.kernel_part.kernel), one.cloud.frame.rank), []).append(t)
+        else:
+            alone.append([t])
+    stacks = alone
+    for members in sizes.values():
+        count = {t: len(prepared[t].cloud.seen) for t in members}  # type: ignore[attr-defined]
+        stack, fewest, most = list[int](), 0.0, 0
+        for t in sorted(members, key=lambda t: -count[t]):
+            if not stack or count[t] < fewest or len(stack) == most:
+                stack = [t]
+                stacks.append(stack)
+                fewest, most = STACKED_SHARE * count[t], max(1, STACKED_ENTRIES // count[t] ** 2)
+            else:
+                stack.append(t)
+    return stacks
+
+
+def _solve_stack(
+    clouds: Sequence[PreparedDense], smoothing: Sequence[float], ridges: Sequence[Array]
+) -> list[DenseSolution]:
+    """The formulas of one cloud for a stack of clouds.  Arrays are filled with zeros behind a cloud's last point."""
+    sizes = [len(ridge) for ridge in ridges]
+    g, s, (rank, d) = len(clouds), max(sizes), (clouds[0].cloud.frame.rank, clouds[0].kernel_part.centres.shape[1])
+    units, seen, ridge = np.zeros((g, s, d)), np.zeros((g, s)), np.zeros((g, s))
+    for i, (one, size) in enumerate(zip(clouds, sizes, strict=True)):
+        units[i, :size], seen[i, :size], ridge[i, :size] = one.kernel_part.centres, 1.0, ridges[i]
+    A = _kernel_matrices(clouds, units, sizes)
+    A.reshape(g, -1)[:, :: s + 1] += ridge
+    T = orthonormal_affine_stack(units, seen, rank)
+    rows = np.ascontiguousarray(np.swapaxes(T.columns, 1, 2))
+    if (failed := lapack.factorise_stack(A, sizes, rows)) is not None:
+        raise _not_positive_definite(clouds[failed].cloud, ridges[failed])
+    G, affine = _affine_parts(T, np.swapaxes(rows, 1, 2))
+    if (failed := lapack.invert_stack(A, sizes)) is not None:
+        raise _not_invertible(clouds[failed].cloud)
+    mu = np.array(smoothing)
+    largest = mu * (A.reshape(g, -1)[:, :: s + 1] * seen).max(axis=1)
+    A -= G @ np.swapaxes(G, 1, 2)
+    A *= mu[:, None, None]
+    costs = np.abs((A @ T.columns) * seen[:, :, None]).max(axis=(1, 2))
+    return [
+        DenseSolution(
+            A[i, :k, :k],
+            AffinePart(affine.of_targets[i, :, :k], affine.variance[i]),
+            float(costs[i]),
+            float(largest[i]),
+        )
+        for i, k in enumerate(sizes)
+    ]
+
+
+def _kernel_matrices(clouds: Sequence[PreparedDense], units: Array, sizes: Sequence[int]) -> Array:  # (g, s, s)
+    """The kernel matrices of a stack of clouds; ``units`` (g, s, d) are their points."""
+    if any(one.kept is None for one in clouds):
+        u = units / np.array([one.kernel_part.sigma for one in clouds])[:, None, None]
+        K = _squared_distances(u)
+        clouds[0].kernel_part.kernel.replace_squares(K.reshape(-1, K.shape[2]))
+        for one, size, matrix in zip(clouds, sizes, K, strict=True):
+            one.keep(matrix[:size, :size])
+        return K
+    K = np.zeros((len(clouds), units.shape[1], units.shape[1]))
+    for one, size, matrix in zip(clouds, sizes, K, strict=True):
+        matrix[:size, :size] = one.kept
+    return K
+
+
+def _squared_distances(u: Array) -> Array:  # (g, s, d) -> (g, s, s)
+    total = np.zeros((len(u), u.shape[1], u.shape[1]))
+    difference = np.empty_like(total)
+    for column in np.moveaxis(u, 2, 0):
+        np.subtract(column[:, :, None], column[:, None, :], out=difference)
+        difference *= difference
+        total += difference
+    return total
+
+
+def _affine_parts(T: AffineBasis, inverse_T: Array) -> tuple[Array, AffinePart]:
+    """G with H = A^-1 - G G', and the affine part, of one cloud (A^-1 T of shape (s, r)) or of a stack of clouds."""
+    root = np.linalg.cholesky(np.linalg.inv(np.swapaxes(T.columns, -1, -2) @ inverse_T))
+    G, to_affine = inverse_T @ root, T.coefficients @ root
+    return G, AffinePart(to_affine @ np.swapaxes(G, -1, -2), to_affine @ np.swapaxes(to_affine, -1, -2))
+
+
+def _affine_part(T: AffineBasis, inverse_T: Array, cloud: Cloud, ridge: Array) -> tuple[Array, AffinePart]:
+    try:
+        return _affine_parts(T, inverse_T)
+    except LinAlgError:
+        raise _not_positive_definite(cloud, ridge) from None
+
+
 def _factorise(K: Array, ridge: Array, cloud: Cloud) -> Array:
     """Overwrite K by L with K + diag(ridge) = L L'; the entries above the diagonal are not cleared."""
     matrix = K.T  # K is symmetric, and its transpose is in the order of LAPACK
@@ -233,8 +372,12 @@ def _factorise(K: Array, ridge: Array, cloud: Cloud) -> Array:
 def _invert(lower: Array, cloud: Cloud) -> Array:
     """Overwrite L by the lower triangle of (L L')^-1."""
     if not lapack.invert(lower):
-        raise NumericalFailure(f"cloud {cloud.name!r}: its kernel matrix cannot be inverted; raise smoothing")
+        raise _not_invertible(cloud)
     return lower
+
+
+def _not_invertible(cloud: Cloud) -> NumericalFailure:
+    return NumericalFailure(f"cloud {cloud.name!r}: its kernel matrix cannot be inverted; raise smoothing")
 
 
 def _not_positive_definite(cloud: Cloud, ridge: Array) -> NumericalFailure:

@@ -64,6 +64,8 @@ def leave_one_out(cost: CloudCost, targets: Array) -> Array:  # (s, d) -> (s, d)
     """
     diagonal = cost.diagonal()
     determined = diagonal > cost.rounding
+    if determined.all():
+        return np.asarray(cost.apply(targets) / diagonal[:, None])
     residuals = np.full_like(targets, np.nan)
     residuals[determined] = cost.apply(targets)[determined] / diagonal[determined, None]
     return residuals

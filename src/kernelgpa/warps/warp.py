@@ -201,5 +201,7 @@ def fitted_warp(frame: Frame, coefficients: Array, kernel_part: KernelPart | Non
 
     A flat cloud does not determine a warp outside of its plane; there it continues like a rotation.
     """
+    if frame.rank == coefficients.shape[1]:
+        return Warp(frame, coefficients, kernel_part)
     linear = extended_by_rotation(coefficients[:-1], frame.rank)
     return Warp(frame, np.vstack([linear, coefficients[-1:]]), kernel_part)
