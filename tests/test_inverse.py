@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from conftest import random_rotation, scene
 from fixed_settings import fixed_kernel, fixed_tps
 from kernelgpa import AffineGPA, InvalidObservations, KernelGPAWarning, RigidGPA
+from kernelgpa.warps import inverse as solver
 from kernelgpa.warps.inverse import inverse, returning
 from kernelgpa.warps.warp import KernelPart, Warp
 
@@ -188,3 +189,36 @@ def test_nan_stays_nan_without_a_warning():
 def test_wrong_shapes_are_refused():
     with pytest.raises(InvalidObservations, match="points to warp"):
         fixed_kernel().fit(scene()[0]).inverse_transform(np.zeros((2, 4)), 0)
+
+
+def every_start(warp, targets, landmarks):
+    """What the inverse is by definition: Newton from every start for every target, solutions compared at the end."""
+    samples = solver._Samples.of(warp, landmarks)
+    around, tolerance = samples.neighbourhood, solver.SAME_SOLUTION * warp.frame.size
+    near, on_surface = [[] for _ in targets], [[] for _ in targets]
+    for start in solver._initial_estimates(warp, samples, targets):
+        points, converged = solver._newton(warp, targets, start, around)
+        distance, across = around.distances(points)
+        for j in np.flatnonzero(converged & (distance <= solver.NEAR * around.spacing)):
+            for found, valid in ((near, True), (on_surface, across[j] <= solver.ON_SURFACE * around.spacing)):
+                if valid and all(np.linalg.norm(points[j] - other) > tolerance for other in found[j]):
+                    found[j].append(points[j])
+    answers = np.full_like(targets, np.nan)
+    for j in range(len(targets)):
+        if around.normals is None and len(near[j]) == 1:
+            upright = samples.orientation * np.linalg.det(warp.jacobian(near[j][0][None])[0]) > 0
+            answers[j] = near[j][0] if upright else np.nan
+        elif around.normals is not None and 1 in (len(near[j]), len(on_surface[j])):
+            answers[j] = near[j][0] if len(near[j]) == 1 else on_surface[j][0]
+    return answers
+
+
+@pytest.mark.parametrize("axes", [(3.0, 2.0, 1.0), (3.0, 2.0, 0.1)], ids=["solid", "sheet"])
+def test_starts_that_are_left_out_do_not_change_the_answers(axes):
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((60, 3)) * axes + 0.3 * rng.standard_normal((4, 60, 3))
+    gpa = fixed_kernel(bandwidth=0.3, smoothing=1e-3).fit(points)
+    targets = np.vstack([gpa.map_, gpa.map_ + 0.1 * rng.standard_normal(gpa.map_.shape)])
+    answers = inverse(gpa.warps_[0], targets, points[0])
+    np.testing.assert_allclose(answers, every_start(gpa.warps_[0], targets, points[0]), rtol=0, atol=1e-10)
+    assert np.isnan(answers[:, 0]).sum() > 0

@@ -7,7 +7,8 @@ Damped Newton on y(p) = q with the warp's own Jacobian, for all points at once:
 The initial estimates are the kernel centre with the nearest image and the inverse of the affine part.  A warp that
 reverses orientation somewhere near its centres may reach one target from several points.  In that case Newton also
 starts from the other points (centres, and points around them) whose images are near the target.  A point that comes no
-closer or leaves the neighbourhood of the landmarks is given up, which bounds the work.
+closer or leaves the neighbourhood of the landmarks is given up, and so is a target with several solutions; this bounds
+the work.
 
 The answer is the solution near the landmarks, at most NEAR times the median distance between neighbours away from one
 of them; farther away nothing is known about the warp.  If the landmarks lie on a surface, the warp follows its bending
@@ -129,12 +130,17 @@ def _shells(warp: Warp) -> Array:  # (k, d)
 def _inverse_batch(warp: Warp, samples: _Samples, targets: Array) -> Array:
     near, on_surface = _Unique(warp, targets), _Unique(warp, targets)
     around = samples.neighbourhood
-    for start in _initial_estimates(warp, samples, targets):
-        points, converged = _newton(warp, targets, start, around)
+    estimates = _initial_estimates(warp, samples, targets)
+    for number, start in enumerate(estimates):
+        # no further start changes the answer for a target with several solutions; none is repeated
+        open_ = near.count < 2 if around.normals is None else on_surface.count < 2
+        repeated = [np.all(start == other, axis=1) for other in estimates[:number]]
+        rows = np.flatnonzero(open_ & ~np.any(repeated, axis=0))
+        points, converged = _newton(warp, targets[rows], start[rows], around)
         distance, across = around.distances(points)
         answers = converged & (distance <= NEAR * around.spacing)
-        near.add(points, answers)
-        on_surface.add(points, answers & (across <= ON_SURFACE * around.spacing))
+        near.add(rows, points, answers)
+        on_surface.add(rows, points, answers & (across <= ON_SURFACE * around.spacing))
     if around.normals is not None:
         found = np.where((near.count == 1)[:, None], near.points, on_surface.points)
         found[(near.count != 1) & (on_surface.count != 1)] = np.nan
@@ -154,11 +160,12 @@ class _Unique:
         self.count = np.zeros(len(targets), dtype=np.intp)
         self._same = SAME_SOLUTION * warp.frame.size
 
-    def add(self, points: Array, valid: BoolArray) -> None:
-        first = valid & (self.count == 0)
-        other = valid & (self.count == 1) & (np.linalg.norm(points - self.points, axis=1) > self._same)
-        self.points[first] = points[first]
-        self.count[first | other] += 1
+    def add(self, rows: IndexArray, points: Array, valid: BoolArray) -> None:
+        """Solutions (k, d) for the targets in the given rows (k,), of which some are valid."""
+        first = valid & (self.count[rows] == 0)
+        other = valid & (self.count[rows] == 1) & (np.linalg.norm(points - self.points[rows], axis=1) > self._same)
+        self.points[rows[first]] = points[first]
+        self.count[rows[first | other]] += 1
 
 
 def _initial_estimates(warp: Warp, samples: _Samples, targets: Array) -> list[Array]:
@@ -177,17 +184,19 @@ def _initial_estimates(warp: Warp, samples: _Samples, targets: Array) -> list[Ar
 def _newton(warp: Warp, targets: Array, start: Array, around: _Neighbourhood) -> tuple[Array, BoolArray]:
     """The solutions from the given initial estimates, and whether the iteration converged to them."""
     points = start.copy()
-    distance = _distance(warp, points, targets)
+    missing = targets - warp(points)
+    distance = np.linalg.norm(missing, axis=1)
     tolerance = NEWTON_CONVERGED * np.maximum(warp.image_size, np.linalg.norm(targets - warp.coefficients[-1], axis=1))
     active = np.flatnonzero(distance > tolerance)
     for number in range(NEWTON_STEPS):
         if not len(active):
             break
-        step = _newton_step(warp, points[active], targets[active])
-        moved, closer = _damped(warp, points[active], step, targets[active], distance[active])
+        step = _newton_step(warp, points[active], missing[active])
+        moved, remaining = _damped(warp, points[active], step, targets[active], distance[active])
+        closer = np.linalg.norm(remaining, axis=1)
         improved = closer < distance[active]
         active = active[improved]  # a point that comes no closer is at a fold, or has converged to the last digit
-        points[active], distance[active] = moved[improved], closer[improved]
+        points[active], distance[active], missing[active] = moved[improved], closer[improved], remaining[improved]
         goes_on = distance[active] > tolerance[active]
         if number >= FREE_STEPS:
             goes_on &= around.landmarks.query(points[active])[0] <= 2 * NEAR * around.spacing
@@ -195,11 +204,11 @@ def _newton(warp: Warp, targets: Array, start: Array, around: _Neighbourhood) ->
     return points, distance <= CONVERGENCE_MARGIN * tolerance
 
 
-def _newton_step(warp: Warp, points: Array, targets: Array) -> Array:
+def _newton_step(warp: Warp, points: Array, missing: Array) -> Array:
     jacobian = warp.jacobian(points)
     singular = np.abs(np.linalg.det(jacobian)) < SINGULAR * abs(np.linalg.det(warp.affine[0]))
     jacobian[singular] = warp.affine[0]  # on a fold the affine part still gives a direction
-    return _solve(jacobian, targets - warp(points))
+    return _solve(jacobian, missing)
 
 
 def _solve(matrices: Array, rows: Array) -> Array:  # (..., d, d), (k, d) -> (k, d)
@@ -207,19 +216,15 @@ def _solve(matrices: Array, rows: Array) -> Array:  # (..., d, d), (k, d) -> (k,
 
 
 def _damped(warp: Warp, points: Array, step: Array, targets: Array, distance: Array) -> tuple[Array, Array]:
-    """For each point the longest of the steps s, s/2, s/4, ... that comes closer to its target."""
+    """For each point the longest of the steps s, s/2, s/4, ... that comes closer to its target, and what remains."""
     moved = points + step
-    closer = _distance(warp, moved, targets)
+    remaining = targets - warp(moved)
     factor = 1.0
     for _ in range(HALVINGS):
-        worse = np.flatnonzero(~(closer < distance))
+        worse = np.flatnonzero(~(np.linalg.norm(remaining, axis=1) < distance))
         if not len(worse):
             break
         factor /= 2
         moved[worse] = points[worse] + factor * step[worse]
-        closer[worse] = _distance(warp, moved[worse], targets[worse])
-    return moved, closer
-
-
-def _distance(warp: Warp, points: Array, targets: Array) -> Array:
-    return np.linalg.norm(warp(points) - targets, axis=1)
+        remaining[worse] = targets[worse] - warp(moved[worse])
+    return moved, remaining
