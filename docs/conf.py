@@ -55,6 +55,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
 }
 
+toc_object_entries_show_parents = "hide"  # whole names do not fit beside the page
 html_theme = "pydata_sphinx_theme"
 html_title = f"kernelgpa {release}"
 html_static_path = ["_static"]
