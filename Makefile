@@ -41,6 +41,7 @@ docs: .venv/.docs
 	$(SINGLE) $(BIN)/python -m sphinx -W --keep-going -E -a -q -b html docs docs/_build/html
 	@! grep -rlE '(src|href)="(https?:)?//[^"]*[.](js|css|woff2?)"' --include='*.html' docs/_build/html || \
 	  { echo "these pages load files from the network"; exit 1; }
+	@$(BIN)/python docs/_ext/inner_links.py docs/_build/html
 
 # follows the links that leave the site; needs network
 docs-links: .venv/.docs
