@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -35,7 +37,9 @@ def with_gamma(estimator, gamma):
     """The estimator, whose default map has this gamma instead of the one that the rule finds; NaN: by the rule."""
     solve = estimator._solve if np.isfinite(gamma) else None
     if solve is not None:
-        estimator._solve = lambda stacked, cost, rotations, _=None: solve(stacked, cost, rotations, gamma)
+        estimator._solve = lambda stacked, cost, start: solve(
+            stacked, cost, replace(start, gamma=gamma, gamma_is_fixed=True)
+        )
     return estimator
 
 

@@ -144,13 +144,13 @@ def test_only_a_finding_that_promises_no_gain_is_a_note():
 def test_of_many_clouds_those_with_large_residuals_are_judged_and_the_others_are_counted():
     rng = np.random.default_rng(0)
     body = 10 * rng.standard_normal((30, 3))
-    clouds = outliers.MOST_CLOUDS + 20
+    clouds = outliers.MOST_JUDGED_CLOUDS + 20
     points = body + 0.1 * rng.standard_normal((clouds, 30, 3))
     points[7, [2, 5]] = points[7, [5, 2]]
     findings = {one.kind: one for one in RigidGPA().fit(points).diagnose()}
     assert "cloud 7 " in findings["exchanged landmarks"].found
     not_run = findings["checks that could not run"]
-    assert f"{30 * outliers.MOST_CLOUDS} of {30 * clouds} observations were judged" in not_run.found
+    assert f"{30 * outliers.MOST_JUDGED_CLOUDS} of {30 * clouds} observations were judged" in not_run.found
     assert not not_run.is_note
 
 

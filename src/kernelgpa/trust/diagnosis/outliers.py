@@ -34,7 +34,7 @@ SPREADS = 12.0  # standard deviations of the residuals that are usual there
 RIGID_DISTANCES = 3.0  # in median distances of all observations from the map after rigid motions: deformation reaches 2
 NEIGHBOURS = 6  # landmarks whose residuals are compared
 EQUALLY_NEAR = 1e-6  # relative: neighbours at the same distance count alike, so that rounding does not choose
-MOST_CLOUDS, MOST_JUDGED = 200, 20_000  # clouds, and observations, that the judge registers
+MOST_JUDGED_CLOUDS, MOST_JUDGED = 200, 20_000  # clouds, and observations, that the judge registers
 MOST_EXACT = 300  # landmarks up to which the kernel warps of the judge are exact, and its inducing points otherwise
 
 
@@ -48,7 +48,7 @@ def judge_of(gpa: FittedRegistration, lengths: Array) -> tuple[FittedRegistratio
     if gpa.automatic_ is not None and "robust" in gpa.automatic_.settings:
         return gpa, everyone
     longest = np.nan_to_num(lengths)
-    clouds = _judged(everyone, longest.max(axis=1), MOST_CLOUDS)
+    clouds = _judged(everyone, longest.max(axis=1), MOST_JUDGED_CLOUDS)
     landmarks = _judged(gpa.shared_landmarks_, longest[clouds].max(axis=0), MOST_JUDGED // len(clouds))
     observations = gpa.observations_.at(clouds)
     if len(landmarks) < len(gpa.shared_landmarks_):
