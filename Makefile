@@ -11,11 +11,11 @@ demo: $(READY)
 	$(BIN)/kernelgpa demo
 
 test: $(READY)
-	$(SINGLE) $(BIN)/python -m pytest -n 2 -m 'not slow'
+	$(SINGLE) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 	@echo "The slow tests were left out; make test-all runs them too."
 
 test-all: $(READY)
-	$(SINGLE) $(BIN)/python -m pytest -n 2
+	$(SINGLE) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # the numerical tests on the BLAS kernels of other processors, and with two BLAS threads
 test-portable: $(READY)

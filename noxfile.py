@@ -28,7 +28,7 @@ TEST_FILES += ("pyproject.toml", "Makefile", "README.md", "CHANGELOG.md", "CONTR
 def tests(session: nox.Session) -> None:
     """All tests, with the newest versions of the dependencies."""
     session.install("--editable", ".[dev]")
-    session.run("python", "-m", "pytest", "-n", "2", *session.posargs, env=SINGLE_THREAD)
+    session.run("python", "-m", "pytest", "-n", "2", "--dist", "worksteal", *session.posargs, env=SINGLE_THREAD)
 
 
 @nox.session(python=PYTHONS, reuse_venv=False)
@@ -56,7 +56,7 @@ def release(session: nox.Session, versions: str) -> None:
     session.chdir(clone)
     session.run("python", "-c", "import kernelgpa; assert 'site-packages' in kernelgpa.__file__, kernelgpa.__file__")
     chosen = session.posargs or ("-m", "numerical and not slow")
-    session.run("python", "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", *chosen, env=SINGLE_THREAD)
+    session.run("python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider", *chosen, env=SINGLE_THREAD)
 
 
 # extras must not come with the package, and must not be needed to import it

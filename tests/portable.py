@@ -121,7 +121,7 @@ def main(arguments):
         print(f"\n{name}, {threads} BLAS thread{'s' * (threads > 1)}{settings}", flush=True)
         processes = 2 if threads == 1 else 0
         files = arguments if arguments or threads == 1 else [f"tests/test_{one}.py" for one in TWO_THREADS]
-        command = [sys.executable, "-m", "pytest", "-n", str(processes), "-m", SELECTION, *files]
+        command = [sys.executable, "-m", "pytest", "-n", str(processes), "--dist", "worksteal", "-m", SELECTION, *files]
         started = time.monotonic()
         run = subprocess.run(command, env=environment(threads, **variables, **{REQUESTED_BLAS: f"{name} {threads}"}))
         print(f"{time.monotonic() - started:.0f} s", flush=True)
