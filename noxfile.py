@@ -19,6 +19,7 @@ nox.options.sessions = ["tests"]
 PYTHONS = nox.project.python_versions(nox.project.load_toml())
 ROOT = Path(__file__).resolve().parent
 # two test processes on two cores: with more threads they would only wait for each other
+TWO_PROCESSES = ("-n", "2", "--dist", "worksteal")
 SINGLE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 TEST_FILES = ("tests", "src", "docs", "benchmarks", "packaging")  # what the tests read
 TEST_FILES += ("pyproject.toml", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff")
@@ -28,7 +29,7 @@ TEST_FILES += ("pyproject.toml", "Makefile", "README.md", "CHANGELOG.md", "CONTR
 def tests(session: nox.Session) -> None:
     """All tests, with the newest versions of the dependencies."""
     session.install("--editable", ".[dev]")
-    session.run("python", "-m", "pytest", "-n", "2", "--dist", "worksteal", *session.posargs, env=SINGLE_THREAD)
+    session.run("python", "-m", "pytest", *TWO_PROCESSES, *session.posargs, env=SINGLE_THREAD)
 
 
 @nox.session(python=PYTHONS, reuse_venv=False)
@@ -56,7 +57,7 @@ def release(session: nox.Session, versions: str) -> None:
     session.chdir(clone)
     session.run("python", "-c", "import kernelgpa; assert 'site-packages' in kernelgpa.__file__, kernelgpa.__file__")
     chosen = session.posargs or ("-m", "numerical and not slow")
-    session.run("python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider", *chosen, env=SINGLE_THREAD)
+    session.run("python", "-m", "pytest", *TWO_PROCESSES, "-p", "no:cacheprovider", *chosen, env=SINGLE_THREAD)
 
 
 # extras must not come with the package, and must not be needed to import it
