@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import re
 import shlex
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -27,19 +25,6 @@ THEORY = (DOCS / "theory.md").read_text(encoding="utf-8")
 
 
 PACKAGE = ROOT / "src" / "kernelgpa"
-OWN_TESTS = {"plotting", "simulate", "streaming", "trust"}  # run the examples in their docstrings themselves
-EXAMPLES = sorted(
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-    for path in PACKAGE.rglob("*.py")
-    if path.relative_to(PACKAGE).parts[0] not in OWN_TESTS and re.search(r"^ +>>> ", path.read_text("utf-8"), re.M)
-)
-
-
-@pytest.mark.parametrize("module", EXAMPLES)
-def test_the_examples_in_docstrings_run(module):
-    failed, tried = doctest.testmod(import_module(f"kernelgpa.{module}"))
-    assert tried > 0
-    assert failed == 0
 
 
 def blocks(page):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -115,13 +112,6 @@ def test_only_fitted_estimators_have_plots(draw):
 def test_an_estimator_that_is_not_fitted_is_named(draw):
     with pytest.raises(NotFitted, match="call fit"):
         draw(fixed_kernel())
-
-
-@pytest.mark.parametrize("name", ["charts", "confidence_regions", "grids", "meshes", "positions"])
-def test_the_examples_run(name):
-    module = importlib.import_module(f"kernelgpa.plotting.{name}")
-    failed, tried = doctest.testmod(module)
-    assert (failed, tried > 0) == (0, True)
 
 
 def test_every_function_has_an_example():

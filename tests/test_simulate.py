@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import sys
 from collections import Counter
 
 import numpy as np
@@ -33,13 +31,6 @@ def edge_counts(corners):
 
 
 # -- every scene --
-
-
-@pytest.mark.parametrize("name", ["liver", "face", "ct", "sheet", "walker", "specimens", "mismatches"])
-def test_the_examples_in_docstrings_run(name):
-    failed, tried = doctest.testmod(sys.modules[f"kernelgpa.simulate.{name}"])
-    assert tried
-    assert not failed
 
 
 def test_the_same_seed_makes_the_same_scene(small):

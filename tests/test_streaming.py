@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +21,6 @@ from kernelgpa import (
     simulate,
 )
 from kernelgpa.gauge.rotations import nearest_rotation
-from kernelgpa.streaming import estimator
 from stream_and_batch import (
     add,
     assert_equals_batch,
@@ -386,9 +383,3 @@ def test_points_are_warped_into_the_map_and_back():
         add(stream, cloud)
     warped = stream.transform(points[1], 1)
     assert_allclose(stream.inverse_transform(warped, 1), points[1], atol=1e-6)
-
-
-def test_the_example_of_the_docstring_runs():
-    failed, tried = doctest.testmod(estimator)
-    assert failed == 0
-    assert tried

@@ -5,7 +5,6 @@ The scenes are smaller than those of benchmarks/trust.py, which prints the table
 
 from __future__ import annotations
 
-import doctest
 from functools import cache
 
 import numpy as np
@@ -21,8 +20,6 @@ from kernelgpa.estimators.robust import LEAST_FACTOR, LOSSES
 from kernelgpa.gauge.faithful import AllowedIncrease, allowed_increase, faithful_registration
 from kernelgpa.gauge.initial import Start
 from kernelgpa.spectrum.total import total_cost
-from kernelgpa.trust import agreement, cross_validation
-from kernelgpa.trust import uncertainty as uncertainty_module
 
 SCENES = [(0.0, 0.0), (0.3, 0.0), (0.0, 1.0), (0.3, 1.0)]
 every_scene = pytest.mark.parametrize(("hidden", "noise"), SCENES)
@@ -217,10 +214,3 @@ def test_regions_have_the_stated_coverage(hidden, noise):
             hits += [np.sum(distances[t, seen] <= radius) for radius in radii]
             count += seen.sum()
     assert np.all(np.abs(hits / count - levels) <= [0.05, 0.03, 0.025])
-
-
-@pytest.mark.parametrize("module", [metrics, selection, cross_validation, agreement, uncertainty_module], ids=str)
-def test_the_examples_in_the_docstrings_run(module):
-    failed, tried = doctest.testmod(module)
-    assert tried > 0
-    assert failed == 0

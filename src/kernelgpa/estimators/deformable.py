@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from .._numerics.threads import parallel_map
 from ..errors import InvalidObservations, InvalidSetting, TooLarge, warn
+from ..gauge.baselines import BASELINE_SCALES
 from ..gauge.faithful import faithful_registration
 from ..gauge.initial import Start
 from ..gauge.scales import D_MODES, SCALE_METHODS, fix_gauge, flat_map_fits_best
@@ -70,10 +71,7 @@ class DeformableGPA(GPA):
 
     @property
     def _solves_from_sum(self) -> bool:
-        return (self.robust is None or is_automatic(self.robust)) and self.scale_method not in (
-            "pairwise",
-            "pairwise-published",
-        )
+        return (self.robust is None or is_automatic(self.robust)) and self.scale_method not in BASELINE_SCALES
 
     # -- the algorithm --
 

@@ -60,13 +60,27 @@ Source = Callable[[], tuple[npt.ArrayLike, Iterable[Name]]] | tuple[npt.ArrayLik
 
 @dataclass(frozen=True)
 class DistributedFit:
-    """A registration whose warps stay on the workers."""
+    """A registration whose warps stay on the workers.
 
-    map_: Array  # (m, d)
-    scales_: Array  # (d,)
-    eigenvalues_: Array  # (d + 1,)
-    landmarks_: tuple[Name, ...]  # in the order of map_
-    mirrored_: list[int]  # clouds that are mirror images of the others
+    Attributes
+    ----------
+    map_ : array (m, d)
+        The map.
+    scales_ : array (d,)
+        Root of the sum of squares of the map along its axes, largest first.
+    eigenvalues_ : array (d + 1,)
+        Bottom eigenvalues of the summed cost.
+    landmarks_ : tuple of length m
+        Ids of the landmarks in the order of ``map_``.
+    mirrored_ : list of int
+        Indices of the clouds that are mirror images of the others.
+    """
+
+    map_: Array
+    scales_: Array
+    eigenvalues_: Array
+    landmarks_: tuple[Name, ...]
+    mirrored_: list[int]
     _client: Any
     _fitted: Any  # future of everything but the warps
     _warps: Sequence[Any]  # futures, one per batch
@@ -244,17 +258,17 @@ def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class _Recorded:
     """A result, and the warnings on the way to it."""
 
     value: Any
     messages: list[str]
 
 
-def _recorded(function: Callable[[], Any]) -> Recorded:
+def _recorded(function: Callable[[], Any]) -> _Recorded:
     with recorded_warnings() as messages:
         value = function()
-    return Recorded(value, messages)
+    return _Recorded(value, messages)
 
 
 def _read(sources: Sequence[Source], first: int) -> list[tuple[Any, Any]]:
@@ -270,7 +284,7 @@ def _read(sources: Sequence[Source], first: int) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _problem(batches: Sequence[list[tuple[Any, Any]]], mirrored: str) -> Recorded:
+def _problem(batches: Sequence[list[tuple[Any, Any]]], mirrored: str) -> _Recorded:
     observations = Observations.from_clouds([pair for batch in batches for pair in batch])
     m = len(observations.landmarks)
     needed, free = SUMS * 8 * m**2, available_memory()
@@ -303,7 +317,7 @@ def _sum_of_batch(estimator: DeformableGPA, problem: Problem, first: int, batch:
         return total_cost(part, len(problem.landmarks)).dense_matrix()
 
 
-def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> Recorded:
+def _solved(estimator: DeformableGPA, problem: Problem, total: Array) -> _Recorded:
     def solve() -> Solution:
         if estimator.modes in D_MODES and problem.weakly_connected:
             warn(WEAKLY_CONNECTED)
@@ -320,7 +334,7 @@ def _warps(estimator: DeformableGPA, problem: Problem, solution: Solution, first
         return [one.fit_all([positions[one.seen]])[0] for one in _reduced(estimator, problem, first, batch)]
 
 
-class Fitted(NamedTuple):
+class _Fitted(NamedTuple):
     """Everything but the warps."""
 
     map: Array  # (m, d)
@@ -332,9 +346,9 @@ class Fitted(NamedTuple):
     translations: Array  # (n, d)
 
 
-def _fitted(problem: Problem, solution: Solution, warps: Sequence[list[Warp]]) -> Fitted:
+def _fitted(problem: Problem, solution: Solution, warps: Sequence[list[Warp]]) -> _Fitted:
     spectrum = problem.initial.spectrum if solution.spectrum is None else solution.spectrum
-    return Fitted(
+    return _Fitted(
         whole_map(problem, solution.gauge, [warp for batch in warps for warp in batch]),
         solution.gauge.scales,
         padded(spectrum.values, problem.observations.dimension + 1),

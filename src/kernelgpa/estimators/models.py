@@ -43,8 +43,14 @@ class AffineGPA(DeformableGPA):
 
     Attributes
     ----------
-    map_, rotations_, translations_, warps_, scales_, eigenvalues_, residuals_, ...
-        As in :class:`KernelGPA`.
+    map_, rotations_, translations_, warps_, scales_, eigenvalues_, spectrum_, shared_landmarks_ : as in KernelGPA
+        The map (m, d), the poses (n, d, d) and (n, d), and what else the solve gives.
+    residuals_, scaled_residuals_, sensor_residuals_, weights_ : arrays (n, m)
+        Leave-one-out residuals, and the weights of the last solve.
+    automatic_, robust_, certified_, certificate_, mirrored_, observations_, registration_ : as in KernelGPA
+        The loss, the certificate, the mirror images and the data.
+    smoothing_, size_factors_, inducing_errors_ : float, arrays (n,)
+        0, all 1 and all 0: affine warps have no such settings.
 
     Examples
     --------
@@ -113,8 +119,16 @@ class TPSGPA(DeformableGPA):
 
     Attributes
     ----------
-    map_, rotations_, translations_, warps_, scales_, eigenvalues_, residuals_, smoothing_, ...
-        As in :class:`KernelGPA`.
+    map_, rotations_, translations_, warps_, scales_, eigenvalues_, spectrum_, shared_landmarks_ : as in KernelGPA
+        The map (m, d), the poses (n, d, d) and (n, d), and what else the solve gives.
+    residuals_, scaled_residuals_, sensor_residuals_, weights_ : arrays (n, m)
+        Leave-one-out residuals, and the weights of the last solve.
+    smoothing_ : float or tuple
+        The value that was used, or one per cloud.
+    automatic_, robust_, certified_, certificate_, mirrored_, observations_, registration_ : as in KernelGPA
+        The settings that were chosen, the certificate, the mirror images and the data.
+    size_factors_, inducing_errors_ : arrays (n,)
+        All 1 and all 0: thin-plate warps have no such settings.
 
     Examples
     --------
@@ -210,8 +224,12 @@ class KernelGPA(DeformableGPA):
     eigenvalues_ : array (d + 1,)
         Bottom eigenvalues of the total cost, the constant one left out; the gap after the d-th shows whether the
         published map is unique.
+    spectrum_ : Spectrum
+        The same with their eigenvectors and the gap.
     residuals_ : array (n, m)
         Lengths of the leave-one-out residuals, in the map; NaN where unseen.
+    sensor_residuals_ : array (n, m)
+        Lengths of the leave-one-out residuals of the warps from the map, in the frame of each cloud.
     scaled_residuals_ : array (n, m)
         The same, times the standard deviation of the noise over that expected of each residual: lengths that compare.
     weights_ : array (n, m)
@@ -231,6 +249,12 @@ class KernelGPA(DeformableGPA):
         Names of the clouds that are mirror images of the others, whether they were left out of the map or kept.
     observations_ : Observations
         The checked data.
+    inducing_errors_ : array (n,)
+        Bound on the error that the inducing points cause in each warp, in the map; 0 without them.
+    size_factors_ : array (n,)
+        The factors by which clouds are scaled before their poses: all 1, except with ``RigidGPA(scaling=True)``.
+    registration_ : Registration
+        The record from which all of these are read.
 
     Notes
     -----

@@ -60,8 +60,9 @@ class RigidGPA(GPA):
         Poses: ``size_factors_[t] * rotations_[t] @ p + translations_[t]`` lies near the map.
     scales_ : array (d,)
         Root of the sum of squares of the map along its axes, largest first.
-    eigenvalues_ : array (d + 1,)
-        Bottom eigenvalues of the affine registration that gives the initial rotations (theory, eq. 10).
+    eigenvalues_, spectrum_ : array (d + 1,), Spectrum
+        Bottom eigenvalues of the affine registration that gives the initial rotations (theory, eq. 10), and these with
+        their eigenvectors.
     warps_ : list of Warp
         The poses as functions of points.
     observations_ : Observations
@@ -76,6 +77,8 @@ class RigidGPA(GPA):
         Distance of each observation, after its motion, from the mean of the other clouds; NaN where unseen.
     scaled_residuals_ : array (n, m)
         The same, times the standard deviation of the noise over that expected of each residual: lengths that compare.
+    sensor_residuals_ : array (n, m)
+        The residuals in the frame and the unit of each cloud.
     robust_, automatic_ : str or None, AutomaticChoice or None
         The loss that was used, and why if it was "auto".
     certified_ : bool or None
@@ -83,6 +86,10 @@ class RigidGPA(GPA):
         ``scaling=True``, where rotations and sizes are optimised in turn.
     certificate_ : Certificate or None
         The same with ``gap``, a bound on how much larger the explained sum of squares could be, as a share of it.
+    smoothing_, inducing_errors_ : float, array (n,)
+        0: rigid motions have no such settings.
+    registration_ : Registration
+        The record from which all of these are read.
 
     Notes
     -----

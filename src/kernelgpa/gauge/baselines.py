@@ -47,6 +47,9 @@ def published_pairwise_scales(problem: ScaleProblem) -> ScaleSolution:
     return _along_the_modes(problem, scales_of_completed_clouds(problem.stacked, move_unseen=True))
 
 
+BASELINE_SCALES = {"pairwise": pairwise_scales, "pairwise-published": published_pairwise_scales}
+
+
 def _along_the_modes(problem: ScaleProblem, scales: Array) -> ScaleSolution:
     return with_rotations(problem.moments, mode_rotation(problem.moments, problem.blocks) * scales)
 

@@ -46,10 +46,18 @@ MAX_RESTARTS = 300  # of Lanczos
 
 @dataclass(frozen=True)
 class Certificate:
-    """Whether rotations are proven to be the global optimum, and how much larger f could be at most."""
+    """Whether rotations are proven to be the global optimum, and how much larger f could be at most.
+
+    Attributes
+    ----------
+    certified : bool
+        Whether no other rotations have a larger f (theory, eq. 16b).
+    gap : float
+        Bound on (largest f - f) / f (theory, eq. 16c): rounding error if certified, inf if it was not found.
+    """
 
     certified: bool
-    gap: float  # bound on (largest f - f) / f; rounding error if certified, inf if it was not found
+    gap: float
 
     def __str__(self) -> str:
         if self.certified:

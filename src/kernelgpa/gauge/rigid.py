@@ -43,7 +43,7 @@ class RigidSystem:
     """Eq. 15, or eq. 16 if the map has a penalty, with the map and the translations eliminated.
 
     The map is linear in the motions (linear parts) of the clouds.  A small system is solved once, for the d unit
-    motions of each cloud, or for each landmark if these are fewer.  A large system is solved anew for each application
+    motions of each cloud, or for each landmark if these are fewer.  A large system is solved again for each application
     of the operator, because the rotations usually converge in fewer applications than that would be worth.
 
     The operator that is computed at once is made exactly symmetric.  A solution by iteration leaves it asymmetric by

@@ -26,11 +26,10 @@ from itertools import combinations
 
 import numpy as np
 
-from ..errors import InvalidSetting
 from ..observations.stacked import StackedClouds
 from ..spectrum.eigenpairs import Spectrum
 from ..typing import Array, IndexArray
-from .baselines import pairwise_scales, published_pairwise_scales
+from .baselines import BASELINE_SCALES
 from .closed_form import (
     Block,
     ModeMoments,
@@ -59,10 +58,6 @@ def fix_gauge(
     start: Array | None = None,  # (n, d, d) rotations to start from; None, with d modes: those of the closed form
 ) -> GaugeOptimum:
     """The map from the bottom eigenvectors, and the poses."""
-    if scale_method not in SCALE_METHODS:
-        raise InvalidSetting(f"scale_method is {scale_method!r}; expected one of {', '.join(SCALE_METHODS)}")
-    if modes not in D_MODES and scale_method != "refined":
-        raise InvalidSetting(f"scale_method {scale_method!r} belongs to d modes; with modes={modes!r} use 'refined'")
     find = SCALE_METHODS[scale_method]
     if modes != "program":
         count = stacked.rank if modes == "paper" else int(modes)
@@ -134,8 +129,7 @@ def refined_scales(problem: ScaleProblem) -> ScaleSolution:
 SCALE_METHODS: dict[str, ScaleMethod] = {
     "refined": refined_scales,
     "closed-form": closed_form_scales,
-    "pairwise": pairwise_scales,
-    "pairwise-published": published_pairwise_scales,
+    **BASELINE_SCALES,
 }
 
 

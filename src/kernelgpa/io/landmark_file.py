@@ -26,29 +26,74 @@ SLICER_FRAMES = {"0": "RAS", "RAS": "RAS", "1": "LPS", "LPS": "LPS"}  # as Slice
 
 @dataclass(frozen=True)
 class LabelledCloud:
-    """One cloud as a file contains it."""
+    """One cloud as a file contains it.
+
+    Attributes
+    ----------
+    name : str
+        The name of the cloud.
+    points : array (k, d)
+        Its points, NaN if unseen.
+    labels : tuple of k str
+        One per point; "1", "2", ... if the file has none.
+    weights : array (k,) or None
+        Weights of the points.
+    time : float or None
+        Time of a frame in seconds.
+    number : int or None
+        Number of a frame, as the file counts them.
+    """
 
     name: str
-    points: Array  # (k, d), NaN if unseen
-    labels: tuple[str, ...]  # one per point; "1", "2", ... if the file has none
-    weights: Array | None = None  # (k,)
-    time: float | None = None  # seconds, of a frame
-    number: int | None = None  # of a frame, as the file counts them
+    points: Array
+    labels: tuple[str, ...]
+    weights: Array | None = None
+    time: float | None = None
+    number: int | None = None
 
 
 @dataclass(frozen=True)
 class LandmarkFile:
-    """Everything that one file contains."""
+    """Everything that one file contains.
+
+    Attributes
+    ----------
+    clouds : tuple of LabelledCloud
+        Its clouds.
+    labelled : bool
+        Whether the file labels its landmarks; otherwise they are numbered.
+    frame, unit : str or None
+        "LPS" if the format states its frame; "mm", ... if the file states its unit.
+    faces : int array (f, 3) or None
+        Triangles of a mesh.
+    links : int array (e, 2) or None
+        Lines between landmarks.
+    notes : tuple of str
+        What was converted or ignored on reading.
+    kind : str
+        What the format calls a cloud: "specimen", "frame" or "cloud".
+    marked_by_code : int
+        How many points were not seen because they have the value of ``ReadOptions.missing``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import io
+    >>> cloud = io.LabelledCloud("skull", np.eye(3), ("nose", "chin", "ear"))
+    >>> file = io.LandmarkFile((cloud,), labelled=True, unit="mm")
+    >>> file.clouds[0].labels
+    ('nose', 'chin', 'ear')
+    """
 
     clouds: tuple[LabelledCloud, ...]
-    labelled: bool  # whether the file labels its landmarks; otherwise they are numbered
-    frame: str | None = None  # "LPS" if the format states its frame
-    unit: str | None = None  # "mm", ... if the file states it
-    faces: IndexArray | None = None  # (f, 3), of a mesh
-    links: IndexArray | None = None  # (e, 2), lines between landmarks
-    notes: tuple[str, ...] = ()  # what was converted or ignored on reading
-    kind: str = "cloud"  # what the format calls a cloud: "specimen", "frame" or "cloud"
-    marked_by_code: int = 0  # points that were not seen because they have the value of ReadOptions.missing
+    labelled: bool
+    frame: str | None = None
+    unit: str | None = None
+    faces: IndexArray | None = None
+    links: IndexArray | None = None
+    notes: tuple[str, ...] = ()
+    kind: str = "cloud"
+    marked_by_code: int = 0
 
     def without_labels(self) -> LandmarkFile:
         """Return the same clouds with numbered landmarks, for formats that cannot label them."""
@@ -66,20 +111,42 @@ class LandmarkFile:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a file does not state itself."""
+    """What a file does not state itself.
 
-    name: str = "cloud"  # of a cloud that has no name in the file
-    missing: Missing = (
-        None  # what "not seen" reads in the file, beside the format's own sign: a number, or one per axis
-    )
-    negative_is_missing: bool = False  # TPS: a point with only negative coordinates was not seen
-    curves: bool = False  # TPS: whether points of curves are landmarks too
-    frames: str | None = None  # "100:400:4": the clouds to keep, by the numbers of their frames
-    markers: tuple[str, ...] = ()  # patterns such as "L*": the landmarks to keep, by their labels
-    recursive: bool = False  # folders: whether to look into their folders too
-    match: str | None = None  # how landmarks are matched: "label", "suffix", "number" or "order"; None: automatic
-    label_pattern: str | None = None  # a regular expression; its group, or what it matches, replaces a label
-    merge: bool | None = None  # whether files whose names begin alike are one specimen; None: if their labels differ
+    Attributes
+    ----------
+    name : str
+        The name of a cloud that has none in the file.
+    missing : float, one float per axis, or None
+        What "not seen" reads in the file, beside the format's own sign.
+    negative_is_missing : bool
+        TPS: whether a point with only negative coordinates was not seen.
+    curves : bool
+        TPS: whether points of curves are landmarks too.
+    frames : str or None
+        The clouds to keep, by the numbers of their frames, such as "100:400:4".
+    markers : tuple of str
+        The landmarks to keep, by patterns of their labels, such as "L*".
+    recursive : bool
+        Whether to look into the folders of a folder too.
+    match : {"label", "suffix", "number", "order"} or None
+        How landmarks of different files are matched; None chooses.
+    label_pattern : str or None
+        A regular expression; its group, or what it matches, replaces a label.
+    merge : bool or None
+        Whether files whose names begin alike are one specimen; None: if their labels differ.
+    """
+
+    name: str = "cloud"
+    missing: Missing = None
+    negative_is_missing: bool = False
+    curves: bool = False
+    frames: str | None = None
+    markers: tuple[str, ...] = ()
+    recursive: bool = False
+    match: str | None = None
+    label_pattern: str | None = None
+    merge: bool | None = None
 
 
 def numbered_labels(count: int) -> tuple[str, ...]:

@@ -33,31 +33,61 @@ RULES = ("label", "suffix", "number", "order")
 
 @dataclass(frozen=True)
 class MatchedClouds:
-    """The clouds of some files in one frame, with what was done to them."""
+    """The clouds of some files in one frame, with what was done to them.
 
-    points: Array  # (n, m, d), NaN if unseen
-    weights: Array  # (n, m)
-    names: list[str]  # of the clouds
+    Attributes
+    ----------
+    points : array (n, m, d)
+        Positions of the landmarks, NaN if unseen.
+    weights : array (n, m)
+        Weights of the observations.
+    names, landmarks : lists of lengths n and m
+        Names of the clouds and of the landmarks.
+    observations : Observations
+        The same, checked and ready to be registered.
+    rule : str
+        The rule by which landmarks were matched.
+    notes : tuple of str
+        What was merged, converted, ignored or looks wrong.
+    remedy : str or None
+        What to do if many landmarks occur in one cloud only; None if few do.
+    frame, unit : str or None
+        The coordinate frame and the unit, if the files state them.
+    faces : int array (f, 3) or None
+        Triangles between landmarks, if the files are meshes.
+    links : int array (e, 2) or None
+        Lines between landmarks, if a file has a wireframe.
+    times : tuple of n float or None
+        Times of frames in seconds.
+    kind : str
+        What the files call a cloud: "specimen", "frame" or "cloud".
+    candidates : tuple of Matching
+        What each rule would give.
+    origins : tuple of pairs (int, int array (k,))
+        For each cloud as it was read the index of its cloud here, and the landmarks of its points.
+    """
+
+    points: Array
+    weights: Array
+    names: list[str]
     landmarks: list[Name]
-    rule: str  # by which landmarks were matched
+    rule: str
     notes: tuple[str, ...]
     frame: str | None = None
     unit: str | None = None
-    faces: IndexArray | None = None  # (f, 3) of the landmarks, if the files are meshes
-    times: tuple[float, ...] | None = None  # seconds, of frames
-    kind: str = "cloud"  # what the files call a cloud: "specimen", "frame" or "cloud"
-    candidates: tuple[Matching, ...] = ()  # what each rule would give
-    links: IndexArray | None = None  # (e, 2) of the landmarks, if a file has a wireframe
-    origins: tuple[tuple[int, IndexArray], ...] = ()  # of each cloud as read: its cloud here, and its points' landmarks
+    faces: IndexArray | None = None
+    times: tuple[float, ...] | None = None
+    kind: str = "cloud"
+    candidates: tuple[Matching, ...] = ()
+    links: IndexArray | None = None
+    origins: tuple[tuple[int, IndexArray], ...] = ()
 
     @cached_property
     def observations(self) -> Observations:
-        """The clouds, checked and ready to be registered."""
         return Observations.from_array(self.points, self.weights, clouds=self.names, landmarks=self.landmarks)
 
     @property
     def remedy(self) -> str | None:
-        """What to do if many landmarks occur in one cloud only; None if few do."""
         return _remedy(self.rule, self.candidates)
 
 

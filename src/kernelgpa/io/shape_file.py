@@ -49,7 +49,7 @@ def to_bytes(model: ShapeModel) -> bytes:
         "mean": frozen.mean,
         "modes": frozen.modes,
         "variances": frozen.variances,
-        **_gaussian_to_arrays(frozen.gaussian),
+        **frozen.gaussian.covariance_arrays(),
         "linear": np.stack([pose.linear for pose in clouds.poses]),
         "translations": np.stack([pose.translation for pose in clouds.poses]),
         "completed": clouds.completed,
@@ -80,13 +80,6 @@ def is_shape_model(data: bytes) -> bool:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _gaussian_to_arrays(gaussian: Gaussian) -> Arrays:
-    if isinstance(gaussian, DenseGaussian):
-        return {"covariance": gaussian.covariance}
-    assert isinstance(gaussian, LowRankGaussian)
-    return {"basis": gaussian.basis, "root": gaussian.root}
 
 
 def _restored(header: Header, arrays: CheckedArrays) -> ShapeModel:

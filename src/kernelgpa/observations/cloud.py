@@ -18,13 +18,33 @@ from .geometry import Frame, frame_of
 
 @dataclass(frozen=True)
 class Cloud:
-    """The landmarks that one cloud saw, their positions and their weights."""
+    """The landmarks that one cloud saw, their positions and their weights.
+
+    Attributes
+    ----------
+    name : hashable
+        The name of the cloud.
+    seen : int array (s,)
+        Indices of the landmarks that it saw, ascending.
+    points : array (s, d)
+        Their positions.
+    weights : array (s,)
+        Their weights, which are positive.
+    resolution : float
+        Spacing of the numbers in which the points were given.
+    frame : Frame
+        Centre, size and principal axes (theory, eq. 4).
+    mean : array (d,)
+        The weighted mean of the points.
+    centred : array (s, d)
+        The points minus this mean.
+    """
 
     name: Name
-    seen: IndexArray  # (s,), indices of the landmarks, ascending
-    points: Array  # (s, d)
-    weights: Array  # (s,), positive
-    resolution: float = 0.0  # spacing of the numbers in which the points were given
+    seen: IndexArray
+    points: Array
+    weights: Array
+    resolution: float = 0.0
 
     @cached_property
     def frame(self) -> Frame:
@@ -32,7 +52,6 @@ class Cloud:
 
     @cached_property
     def mean(self) -> Array:  # (d,)
-        """The weighted mean of the points."""
         return self.weights @ self.points / self.weights.sum()
 
     @cached_property

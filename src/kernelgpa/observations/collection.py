@@ -37,6 +37,37 @@ class Observations:
     """n clouds of m landmarks in d dimensions.
 
     Create them with :meth:`from_array`, :meth:`from_clouds` or :meth:`from_frame`, which check the data.
+
+    Attributes
+    ----------
+    points : array (n, m, d)
+        Positions; NaN for landmarks that a cloud did not see.
+    weights : array (n, m)
+        Weights of the observations; 0 for landmarks that a cloud did not see.
+    visible : bool array (n, m)
+        Whether each cloud sees each landmark.
+    counts : int array (m,)
+        The number of clouds that see each landmark.
+    names, landmarks : tuples of lengths n and m
+        Names of the clouds and of the landmarks.
+    dimension : int
+        d.
+    clouds : tuple of n Cloud
+        What each cloud saw.
+    stacked : StackedClouds
+        All clouds in arrays over all landmarks, as the solvers take them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import Observations
+    >>> points = np.random.default_rng(0).standard_normal((4, 10, 3))
+    >>> points[1, 7] = np.nan
+    >>> observations = Observations.from_array(points, clouds=["a", "b", "c", "d"])
+    >>> observations
+    Observations(4 clouds, 10 landmarks, 3D, 39 points seen)
+    >>> observations.without(["b"]).names
+    ('a', 'c', 'd')
     """
 
     clouds: tuple[Cloud, ...]

@@ -38,10 +38,20 @@ SHAPE_COLUMNS = ("centroid_size", "procrustes_distance", "outlier")
 
 @dataclass(frozen=True)
 class PageLimits:
-    """How much a page holds; larger registrations are drawn in part."""
+    """How much a page holds; larger registrations are drawn in part.
 
-    coordinates: int = 1_000_000  # of warped points: about 5 MB
-    points: int = 20_000  # of one cloud: more cannot be rotated smoothly
+    Attributes
+    ----------
+    coordinates : int
+        Of warped points; a million are about 5 MB.
+    points : int
+        Of one cloud; more than 20,000 cannot be rotated smoothly.
+    visibility_rows, visibility_columns : int
+        Clouds and landmarks of the picture of the visibility.
+    """
+
+    coordinates: int = 1_000_000
+    points: int = 20_000
     visibility_rows: int = 300
     visibility_columns: int = 1000
 

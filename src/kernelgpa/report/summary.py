@@ -46,7 +46,23 @@ def finding_code(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Assessment:
-    """A fitted registration with its agreement statistics and its diagnosis."""
+    """A fitted registration with its agreement statistics and its diagnosis, computed once for all files of a result.
+
+    Attributes
+    ----------
+    gpa : estimator
+        The fitted estimator.
+    agreement : Agreement
+        How far the clouds agree at each landmark.
+    findings : list of Finding
+        The diagnosis.
+    procrustes : ProcrustesStatistics
+        Sizes of the clouds and their distances from the map.
+    names : list of str
+        The names of the clouds and of the landmarks, which are never translated.
+    landmark_columns : list of Column
+        The table of landmarks.
+    """
 
     gpa: GPA
     agreement: Agreement
@@ -66,7 +82,6 @@ class Assessment:
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the clouds and of the landmarks, which are never translated."""
         return [str(name) for name in (*self.gpa.observations_.names, *self.gpa.observations_.landmarks)]
 
     def reported_findings(self, metadata: Metadata) -> list[ReportedFinding]:
@@ -118,17 +133,51 @@ class ErrorStatistics:
 
 @dataclass(frozen=True)
 class Summary:
-    """The contents of ``summary.json``.  Lengths are in ``unit``; errors are measured on the landmarks of the fit."""
+    """The contents of ``summary.json``.  Lengths are in ``unit``; errors are measured on the landmarks of the fit.
 
-    kernelgpa: str  # version
+    Attributes
+    ----------
+    kernelgpa : str
+        The version.
+    title, method : str
+        The title of the report and the method.
+    settings : dict
+        The settings that were used.
+    automatic : str or None
+        Which settings the fit chose, and why; None if all were given.
+    clouds, landmarks, dimension : int
+        n, m and d.
+    seen_share : float
+        The share of all pairs of a cloud and a landmark that were seen.
+    matched_by, unit, frame : str or None
+        How landmarks of different files were matched, and the unit and frame of the points.
+    notes : list of str
+        What a reader of the result should know.
+    disagreement, sensor_frame_error, left_out_error : ErrorStatistics
+        Errors over the landmarks.
+    scales, eigenvalues : lists of d and d + 1 numbers
+        As the estimator has them; None where unknown.
+    certified : bool or None
+        Whether the rotations are proven to be the global optimum; None: not applicable.
+    optimality_gap : float or None
+        Bound on what other rotations may explain in addition, as a share; None: unknown.
+    left_out : list of str
+        Clouds that take no part in the map, because they are mirror images.
+    findings : list of ReportedFinding
+        The diagnosis.
+    kind : str
+        What a cloud is: "specimen", "frame" or "cloud".
+    """
+
+    kernelgpa: str
     title: str
     method: str
     settings: dict[str, Scalar | list[float]]
-    automatic: str | None  # which settings the fit chose, and why; None if all were given
+    automatic: str | None
     clouds: int
     landmarks: int
     dimension: int
-    seen_share: float  # of all pairs of a cloud and a landmark
+    seen_share: float
     matched_by: str | None
     unit: str | None
     frame: str | None
@@ -138,11 +187,11 @@ class Summary:
     left_out_error: ErrorStatistics
     scales: list[float | None]
     eigenvalues: list[float | None]
-    certified: bool | None  # whether the rotations are proven to be the global optimum; None: not applicable
-    optimality_gap: float | None  # bound on what other rotations may explain in addition, as a share; None: unknown
-    left_out: list[str]  # clouds that take no part in the map, because they are mirror images
+    certified: bool | None
+    optimality_gap: float | None
+    left_out: list[str]
     findings: list[ReportedFinding]
-    kind: str = "cloud"  # what a cloud is: "specimen", "frame" or "cloud"
+    kind: str = "cloud"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False)

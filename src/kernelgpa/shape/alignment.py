@@ -121,7 +121,7 @@ class Alignment:
 def aligned(gpa: GPA, observations: Observations) -> Alignment:
     """The observations, of which some may be hidden from ``gpa``, in the frame of its map."""
     points, M = observations.points, gpa.map_
-    scaling = bool(getattr(gpa, "scaling", False))
+    scaling = gpa._sizes_differ
     linear = gpa.size_factors_[:, None, None] * gpa.rotations_
     poses = tuple(Pose(A, t) for A, t in zip(linear, gpa.translations_, strict=True))
     residuals = np.stack([pose(own) for pose, own in zip(poses, points, strict=True)]) - M

@@ -29,8 +29,6 @@ from .spaces import MOST_DENSE, MOST_LANDMARKS, BasisSpace, FullSpace, Space, fo
 
 FEW = 30  # clouds, up to which the registration is repeated without each fold
 MOST_CLOUDS = 400  # from which settings are chosen
-FINAL_ROUNDS = 12
-BASIS_ROUNDS = 4  # in the span of a basis
 SCREENINGS = 3  # times that outliers are looked for
 EQUAL = 1e-9  # residuals as a share of the size of the mean shape that are those of equal clouds
 
@@ -182,7 +180,7 @@ def _space(alignment: Alignment, settings: Settings, weights: Array) -> Space:
     def fill(space: BasisSpace) -> Array:
         start = np.zeros(alignment.residuals.shape[1])
         clouds = TrainingClouds.of(alignment.residuals, alignment.entry_weights, weights, start)
-        learned = learn(clouds, space, settings._replace(shrinkage=1.0), BASIS_ROUNDS)
+        learned = learn(clouds, space, settings._replace(shrinkage=1.0), space.rounds)
         return learned.gaussian.fill(clouds.centred(learned.mean), clouds.patterns, weights).residuals
 
     return BasisSpace.of(alignment.shapes, settings.bandwidth, fill)
@@ -203,8 +201,7 @@ def _final(
 ) -> ShapeFit:
     fit = _cross_fit(best, observations, weights, dropped)
     alignment, settings = best.alignment, best.choice.settings
-    rounds = FINAL_ROUNDS if isinstance(fit.space, FullSpace) else BASIS_ROUNDS
-    models = fit.models(settings, rounds)
+    models = fit.models(settings, fit.space.rounds)
     left_out = fit.left_out(models, max(1, 2000 // fit.folds.count), FINAL_PARTS)
     lengths = left_out.lengths
     expected = ExpectedError(*map(float, (lengths.mean(), np.median(lengths), np.sqrt(np.mean(lengths**2)))))
@@ -213,7 +210,7 @@ def _final(
     start = np.zeros(alignment.residuals.shape[1])
     used = np.where(alignment.participating, weights, 0.0)
     training = TrainingClouds.of(alignment.residuals, alignment.entry_weights, used, start)
-    learned = learn(training, fit.space, settings, rounds)
+    learned = learn(training, fit.space, settings, fit.space.rounds)
     frozen = _frozen(learned, fit.space, alignment, settings, calibration, options.modes, used)
     scores, deviations = scores_of(frozen, training)
     single = leave_one_out(fit, models)

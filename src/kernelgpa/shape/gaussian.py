@@ -71,6 +71,9 @@ class Gaussian(Protocol):
 
     def log_densities(self, residuals: Array, patterns: Patterns) -> Array: ...
 
+    def covariance_arrays(self) -> dict[str, Array]:
+        """Sigma in the form in which it is stored; the rest follows from the shapes and the settings."""
+
 
 @dataclass(frozen=True)
 class DenseGaussian:
@@ -188,6 +191,9 @@ class DenseGaussian:
             found[clouds] = _restricted(y, self.motions[o], partial(cho_solve, factor), determinant)
         return found
 
+    def covariance_arrays(self) -> dict[str, Array]:
+        return {"covariance": self.covariance}
+
 
 class FilledPattern(NamedTuple):
     """One pattern of a low-rank distribution."""
@@ -304,6 +310,9 @@ class LowRankGaussian:
             solve = partial(_woodbury, rows, factor, s2)
             found[clouds] = _restricted(residuals[np.ix_(clouds, seen)].T, self.motions[seen], solve, determinant)
         return found
+
+    def covariance_arrays(self) -> dict[str, Array]:
+        return {"basis": self.basis, "root": self.root}
 
 
 def _woodbury(rows: Array, factor: tuple[Array, bool], s2: float, x: Array) -> Array:

@@ -24,13 +24,25 @@ from .statistics import ProcrustesStatistics, shape_statistics
 PAIR_ROWS = 500  # landmarks whose pairs with all others are counted at once
 
 
-class SuspiciousLandmark(NamedTuple):
-    """An observation with a large leave-one-out residual."""
+class ObservationResidual(NamedTuple):
+    """The leave-one-out residual of one observation.
+
+    Attributes
+    ----------
+    cloud, landmark : hashable
+        Names of the cloud and of the landmark.
+    residual : float
+        Its length in the unit of the cloud.
+    deviations : float
+        The same in units of its standard deviation.
+    rejected : bool
+        Whether the fit did not use the observation.
+    """
 
     cloud: Name
     landmark: Name
-    residual: float  # in the unit of the cloud
-    deviations: float  # the residual in units of its standard deviation
+    residual: float
+    deviations: float
     rejected: bool
 
 
@@ -206,7 +218,7 @@ class ShapeModel(BaseEstimator):
         found, frozen = self._posed(points), self._fitted.frozen
         return frozen.gaussian.log_densities(found.clouds.centred(frozen.mean), found.clouds.patterns)
 
-    def suspicious_observations(self, count: int | None = None) -> list[SuspiciousLandmark]:
+    def suspicious_observations(self, count: int | None = None) -> list[ObservationResidual]:
         """Observations by their leave-one-out residual in units of its standard deviation, largest first."""
         fit = self._fitted
         order = np.argsort(-np.nan_to_num(fit.clouds.mahalanobis, nan=-1.0), axis=None)
@@ -215,7 +227,7 @@ class ShapeModel(BaseEstimator):
             if np.isfinite(fit.clouds.mahalanobis[t, j]):
                 names = fit.observations.names[t], fit.observations.landmarks[j]
                 values = float(fit.clouds.residuals[t, j]), float(fit.clouds.mahalanobis[t, j])
-                listed.append(SuspiciousLandmark(*names, *values, bool(fit.clouds.rejected[t, j])))
+                listed.append(ObservationResidual(*names, *values, bool(fit.clouds.rejected[t, j])))
         return listed
 
     # -- fitted attributes --

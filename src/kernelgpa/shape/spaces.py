@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
@@ -99,6 +99,8 @@ def forecast_shapes(n: int, m: int, d: int = 3) -> Forecast:
 class Space(Protocol):
     """Where covariances live: all coordinates, or the span of a basis."""
 
+    rounds: ClassVar[int]  # of eq. 27 for the final model
+
     def prior(self, bandwidth: float) -> Array:
         """C0 of eq. 24."""
 
@@ -119,6 +121,7 @@ class Space(Protocol):
 class FullSpace:
     """All coordinates."""
 
+    rounds: ClassVar[int] = 12
     shapes: Shapes
     affine: float = AFFINE
 
@@ -145,6 +148,7 @@ class FullSpace:
 class BasisSpace:
     """The span of the kernel at inducing points and of the principal directions of the residuals."""
 
+    rounds: ClassVar[int] = 4
     shapes: Shapes
     basis: Array  # (D, r) orthonormal
     inducing: int

@@ -24,12 +24,24 @@ WHISKER = 1.5  # times the interquartile range above the upper quartile: Tukey's
 
 @dataclass(frozen=True)
 class ProcrustesStatistics:
-    """What a morphometrician wants to know of each cloud."""
+    """Sizes of the clouds and their distances from the mean shape.
 
-    centroid_sizes: Array  # (n,) in the unit of the data
-    distances: Array  # (n,) partial Procrustes distance from the mean shape, without unit
-    is_outlier: BoolArray  # (n,) whether the distance is far above those of the others
-    threshold: float  # the distance above which it is
+    Attributes
+    ----------
+    centroid_sizes : array (n,)
+        Centroid sizes in the unit of the data.
+    distances : array (n,)
+        Partial Procrustes distances from the mean shape, without unit.
+    is_outlier : bool array (n,)
+        Whether the distance is far above those of the others.
+    threshold : float
+        The distance above which it is.
+    """
+
+    centroid_sizes: Array
+    distances: Array
+    is_outlier: BoolArray
+    threshold: float
 
 
 def shape_statistics(points: Array, mean: Array) -> ProcrustesStatistics:  # (n, m, d), (m, d); NaN where unseen

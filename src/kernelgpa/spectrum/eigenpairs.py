@@ -56,19 +56,42 @@ class Metric:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Bottom eigenpairs of Q other than the constant one, smallest first."""
+    """Bottom eigenpairs of Q other than the constant one, smallest first.
 
-    values: Array  # (k + 1,)
-    vectors: Array  # (m, k)
-    top: float  # a bound on the largest eigenvalue, which rounding errors are proportional to
+    Attributes
+    ----------
+    values, vectors : arrays (k + 1,), (m, k)
+        Eigenvalues and eigenvectors.
+    gap : float
+        How far eigenvalue d+1 lies above eigenvalue d, as a share of the former (0 to 1); 1 if there is none.
+    uniqueness : Uniqueness
+        Whether the d bottom eigenvectors, and therefore the map, are determined.
+    nearly_coinciding : bool
+        Whether two of the d bottom eigenvalues nearly coincide: noise then decides the axes in their span.
+    top : float
+        A bound on the largest eigenvalue, which rounding errors are proportional to.
+    rounding : float
+        Eigenvalues closer than this cannot be distinguished.
+    dimension : int
+        d, for the gap.
+    solver : str
+        Which solver ran, and how it ended.
+    subspace : array (m, ...) or None
+        Vectors from which the spectrum of a similar operator is soon found.
+    thinness : float
+        Of the clouds: the affine functions of a thin cloud, and with them Q_t, are known to eps over its thinness.
+    """
+
+    values: Array
+    vectors: Array
+    top: float
     dimension: int
     solver: str
-    subspace: Array | None = None  # (m, ...) from which the spectrum of a similar operator is soon found
-    thinness: float = 1.0  # of the clouds
+    subspace: Array | None = None
+    thinness: float = 1.0
 
     @property
     def gap(self) -> float:
-        """How far eigenvalue d+1 lies above eigenvalue d, as a share of the former (0 to 1); 1 if there is none."""
         if len(self.values) <= self.dimension:
             return 1.0
         below, above = self.values[self.dimension - 1 : self.dimension + 1]
@@ -80,7 +103,6 @@ class Spectrum:
 
     @property
     def nearly_coinciding(self) -> bool:
-        """Whether two of the d bottom eigenvalues nearly coincide: noise then decides the axes in their span."""
         if len(self.values) <= self.dimension:
             return False
         differences = np.diff(self.values[: self.dimension])
@@ -88,10 +110,6 @@ class Spectrum:
 
     @property
     def rounding(self) -> float:
-        """Eigenvalues closer than this cannot be distinguished.
-
-        The affine functions of a thin cloud, and with them Q_t, are known to eps over its thinness (relative to W_t).
-        """
         return (200 + 2 / self.thinness) * np.finfo(np.float64).eps * self.top
 
 
@@ -118,7 +136,7 @@ def bottom_eigenvalues(
 
 
 def _bottom(
-    cost: CostOperator, dimension: int, modes: int, metric: Metric | None, near: Array | None, values_only: bool
+    cost: CostOperator, dimension: int, modes: int, metric: Metric | None, subspace: Array | None, values_only: bool
 ) -> Spectrum:
     m = cost.landmarks
     uniform = metric is None or bool(np.all(metric.density == 1.0))
@@ -127,8 +145,8 @@ def _bottom(
     scaled = cost if uniform else cost.rescaled(shrink)
     # raised above every other eigenvalue, even those at the bound
     lifted = np.sqrt(2 * metric.bound) / shrink / np.linalg.norm(1 / shrink)
-    start = None if near is None else near / shrink[:, None]
+    start = None if subspace is None else subspace / shrink[:, None]
     found = scaled.bottom_eigenpairs(EigenProblem(min(modes + 1, m - 1), lifted, metric.bound, values_only, start))
     vectors = shrink[:, None] * found.vectors[:, :modes]
-    subspace = None if found.subspace is None else shrink[:, None] * found.subspace
-    return Spectrum(found.values, vectors, metric.bound, dimension, found.solver, subspace, metric.thinness)
+    similar = None if found.subspace is None else shrink[:, None] * found.subspace
+    return Spectrum(found.values, vectors, metric.bound, dimension, found.solver, similar, metric.thinness)

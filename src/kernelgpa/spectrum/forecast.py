@@ -35,11 +35,26 @@ ITERATIVE = "few features per cloud, total by conjugate gradients and LOBPCG"
 
 @dataclass(frozen=True)
 class Forecast:
-    """Peak memory of a fit, the path that would run, and what this machine has left."""
+    """Peak memory of a fit, the path that would run, and what this machine has left.
+
+    Attributes
+    ----------
+    path : str
+        The algorithm that would run.
+    memory, available : int
+        Bytes that the fit needs, and bytes that are free.
+    fits : bool
+        Whether there is enough memory.
+
+    Examples
+    --------
+    >>> print(Forecast("exact kernel warps", memory=2_000_000_000, available=8_000_000_000))
+    2.00 GB of 8.00 GB free; exact kernel warps
+    """
 
     path: str
-    memory: int  # bytes
-    available: int  # bytes
+    memory: int
+    available: int
 
     @property
     def fits(self) -> bool:

@@ -96,12 +96,16 @@ class StreamingGPA(StreamMembership):
         Bottom eigenvalues of the summed cost.
     gamma_ : float
         Weight of the warps' cost in the default map.  It is kept while its rule (docs/theory.md, equation 16a) accepts
-        it.  NaN if ``modes`` is not "auto", or if the estimator is fitted anew at each update.
+        it.  NaN if ``modes`` is not "auto", or if the estimator is fitted again at each update.
     waiting_, mirrored_ : lists of keys
         Clouds that share too few landmarks with the others so far, and clouds that are mirror images of the others.
         The first do not participate in the map; the latter do only with ``mirrored="keep"``.
     frozen : bool
         Whether the map is kept as it is.
+    incremental : bool
+        Whether an update solves the running sum; otherwise the estimator is fitted again.
+    memory_limits : MemoryLimits
+        When a cloud is refused because memory would run out.
 
     Notes
     -----
@@ -109,7 +113,7 @@ class StreamingGPA(StreamMembership):
     at the landmarks that it observes.  An update solves this sum and gives the map of a batch fit to the same clouds
     with the same ``gamma_``, moved rigidly onto the last map at the landmarks that both have.  Mirror images are those
     that a batch fit finds.  Measured motions refine the poses (equation 19) and leave the map unchanged.  Estimators
-    whose map does not follow from the sum (``robust``, ``RigidGPA``, pairwise scales) are fitted anew at each update.
+    whose map does not follow from the sum (``robust``, ``RigidGPA``, pairwise scales) are fitted again at each update.
 
     Examples
     --------
@@ -161,7 +165,6 @@ class StreamingGPA(StreamMembership):
 
     @property
     def incremental(self) -> bool:
-        """Whether an update solves the running sum; otherwise the estimator is fitted anew."""
         return self.estimator._solves_from_sum
 
     # -- clouds come and go --

@@ -1,7 +1,7 @@
 """Which clouds of a stream are in the sum, and which are kept outside: mirror images, and those added while frozen.
 
 Mirror images are those that a batch fit to the same clouds finds.  Its decision
-(:func:`~kernelgpa.estimators.problem.screening.screen`) takes longer than an update.  It is made anew only if a solid
+(:func:`~kernelgpa.estimators.problem.screening.screen`) takes longer than an update.  It is made again only if a solid
 cloud fits the new map better as a mirror image, if a cloud that was left out no longer does, or if at least a third
 of the clouds were left out, because they may then be the majority, which decides which handedness is right.
 """
@@ -22,7 +22,7 @@ from .results import StreamResults
 from .running_sum import CloudKey, RunningSum
 from .stream_map import StreamMap
 
-CONTESTED = 1 / 3  # share of mirror images from which on every update decides anew; clouds without a vote are rare
+CONTESTED = 1 / 3  # share of mirror images from which on every update decides again; clouds without a vote are rare
 
 
 class StreamMembership(StreamResults):
@@ -62,7 +62,7 @@ class StreamMembership(StreamResults):
         running.update_participation(self._disconnected)
 
     def _handedness_changed(self, running: RunningSum, solved: StreamMap) -> bool:
-        """Decide anew which clouds are mirror images, as a batch fit to all clouds does, if any may have changed."""
+        """Decide again which clouds are mirror images, as a batch fit to all clouds does, if any may have changed."""
         before = self._mirrored & self._outside.keys()
         outside = {key: self._outside[key] for key in before}
         if not _may_have_changed(running, solved, outside):

@@ -30,12 +30,30 @@ UNKNOWN_POSE = 1e12  # times the least variance: the variance of a pose that the
 
 @dataclass(frozen=True)
 class Measured:
-    """A measured motion: the pose of a cloud in the frame of another cloud, or of a tracker."""
+    """A measured motion: the pose of a cloud in the frame of another cloud, or of a tracker.
 
-    rotation: npt.ArrayLike  # (d, d)
-    translation: npt.ArrayLike  # (d,)
-    accuracy: float  # standard deviation of each coordinate, in the unit of the points
-    degrees: float  # standard deviation of each angle
+    Attributes
+    ----------
+    rotation, translation : arrays (d, d), (d,)
+        ``rotation @ p + translation`` takes a point of the cloud into the frame of the source.
+    accuracy : float
+        Standard deviation of each coordinate of the translation, in the unit of the points.
+    degrees : float
+        Standard deviation of each angle of the rotation.
+    source : int or "tracker", default="tracker"
+        The key of an earlier cloud, or "tracker" for poses in the frame of one tracker.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelgpa import Measured
+    >>> step = Measured(np.eye(3), [12.0, 0.0, 0.0], accuracy=0.5, degrees=0.2, source=0)
+    """
+
+    rotation: npt.ArrayLike
+    translation: npt.ArrayLike
+    accuracy: float
+    degrees: float
     source: CloudKey | str = TRACKER
 
 

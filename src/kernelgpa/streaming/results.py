@@ -27,11 +27,21 @@ from .stream_map import StreamMap
 
 @dataclass(frozen=True)
 class Update:
-    """The outcome of an update."""
+    """The outcome of an update.
 
-    clouds: int  # that participate
-    landmarks: int  # of the map
-    moved: float  # root mean square motion of the landmarks that the last map had too, after alignment; NaN: no such
+    Attributes
+    ----------
+    clouds, landmarks : int
+        How many clouds participate, and how many landmarks the map has.
+    moved : float
+        Root mean square motion of the landmarks that the last map had too, after alignment; NaN if there are none.
+    events : tuple of str
+        What happened to the map that its users should know.
+    """
+
+    clouds: int
+    landmarks: int
+    moved: float
     events: tuple[str, ...] = ()
 
 
@@ -129,7 +139,7 @@ class StreamResults:
 
     @property
     def gamma_(self) -> float:
-        """gamma of the faithful map (eq. 16); NaN if the map is not of this kind, or is fitted anew at each update."""
+        """gamma of the faithful map (eq. 16); NaN if the map is not of this kind, or is fitted again at each update."""
         return self._require_map().gamma
 
     @property

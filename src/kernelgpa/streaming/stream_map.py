@@ -36,7 +36,7 @@ class StreamMap:
     translations: Array  # (n, d)
     scales: Array  # (d,)
     eigenvalues: Callable[[], Array]  # (d + 1,), which may take as long as an update
-    gamma: float = np.nan  # of the faithful map; NaN if the map is another one, or was fitted anew
+    gamma: float = np.nan  # of the faithful map; NaN if the map is another one, or was fitted again
     warps: dict[CloudKey, Warp] = field(default_factory=dict)  # those that are fitted already
     reduced: ReducedClouds = field(default_factory=dict)
     rows_of_indices: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # by landmark index

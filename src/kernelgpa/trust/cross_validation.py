@@ -49,6 +49,13 @@ class CrossValidation:
         The authors' cross-validation error (RSS 2022): root mean square distance from the full map.
     fitted : estimator
         The estimator, fitted to all landmarks.
+    consistency : ndarray of shape (m,)
+        Consistency of each landmark's predictions in the map.
+    residuals : ndarray of shape (n, m, d)
+        Difference from the mean of the other clouds, in the frame of each cloud.
+    sensor_rms, sensor_median, sensor_trimmed : float
+        Root mean square and median length of the residuals, and their mean length without the longest tenth, weighted
+        as in the fit.
     """
 
     predictions: Array
@@ -64,27 +71,22 @@ class CrossValidation:
 
     @property
     def consistency(self) -> Array:
-        """Consistency of each landmark's predictions in the map, shape (m,)."""
         return consistency(self.predictions)
 
     @property
     def residuals(self) -> Array:
-        """Difference from the mean of the other clouds, in the frame of each cloud, shape (n, m, d)."""
         return sensor_residuals(self.predictions, self.jacobians, self.weights)
 
     @property
     def sensor_rms(self) -> float:
-        """Root mean square length of the residuals, weighted as in the fit."""
         return self.weighted_rms(self.weights)
 
     @property
     def sensor_median(self) -> float:
-        """Median length of the residuals, weighted as in the fit."""
         return self.scores(self.weights)[1]
 
     @property
     def sensor_trimmed(self) -> float:
-        """Mean length of the residuals without the longest tenth, weighted as in the fit."""
         return self.scores(self.weights)[2]
 
     def scores(self, weights: Array, longest: float = np.inf) -> tuple[float, float, float]:

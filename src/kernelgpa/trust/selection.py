@@ -54,6 +54,14 @@ class Tuning:
         All settings in the order in which they were tried.
     rounding : float
         Scores below this number are rounding errors, and therefore equal.
+    best_trial : Trial
+        The first of the trials whose scores equal the best one.
+    settings : dict
+        Its settings.
+    failures : int
+        How many settings could not be computed.
+    at_edge : list of str
+        Names of numbers whose best value is the smallest or largest tried, so that a better one may lie beyond.
     """
 
     best: GPA
@@ -62,22 +70,18 @@ class Tuning:
 
     @property
     def best_trial(self) -> Trial:
-        """The first of the trials whose scores equal the best one."""
         return self.trials[_best(self.trials, self.rounding)]
 
     @property
     def settings(self) -> Settings:
-        """The best settings."""
         return self.best_trial.settings
 
     @property
     def failures(self) -> int:
-        """How many settings could not be computed."""
         return sum(bool(trial.failure) for trial in self.trials)
 
     @property
     def at_edge(self) -> list[str]:
-        """Names of numbers whose best value is the smallest or largest tried, so that a better one may lie beyond."""
         tried = [trial.settings for trial in self.trials if trial.model == self.best_trial.model]
         edges = []
         for name, value in self.settings.items():

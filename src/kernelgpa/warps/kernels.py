@@ -32,13 +32,17 @@ class Kernel(ABC):
 
     Because r does not depend on the coordinates of a cloud, neither does the kernel matrix (Propositions 3 and 4 of the
     paper).
+
+    Attributes
+    ----------
+    order : int
+        0 if the kernel matrix is positive definite; 2 if it is so only for weights that annihilate affine functions
+        (conditionally positive definite of order 2, such as the thin-plate splines).
+    support : float
+        The kernel is 0 for r >= support.  A small support makes kernel matrices sparse.
     """
 
-    #: 0 if the kernel matrix is positive definite; 2 if it is so only for weights that annihilate affine functions
-    #: (conditionally positive definite of order 2, such as the thin-plate splines).
     order: ClassVar[int] = 0
-
-    #: The kernel is 0 for r >= support.  A small support makes kernel matrices sparse.
     support: ClassVar[float] = np.inf
 
     @abstractmethod
@@ -136,7 +140,13 @@ class Wendland(Kernel):
 
 @dataclass(frozen=True)
 class ThinPlate(Kernel):
-    """The thin-plate spline: -r in 3D, r^2 log r^2 in 2D."""
+    """The thin-plate spline: -r in 3D, r^2 log r^2 in 2D.
+
+    Attributes
+    ----------
+    dimension : int
+        2 or 3.
+    """
 
     dimension: int
     order: ClassVar[int] = 2
@@ -159,6 +169,11 @@ class FunctionKernel(Kernel):
     """A kernel from any positive definite function of r, with its derivative if that is known.
 
     Without a derivative, central differences give the gradient to about ten digits.
+
+    Attributes
+    ----------
+    function, derivative : callable, callable or None
+        phi and phi', functions of an array of distances divided by sigma.
     """
 
     function: Callable[[Array], Array]

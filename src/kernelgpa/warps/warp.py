@@ -57,10 +57,42 @@ class KernelPart:
 
 @dataclass(frozen=True)
 class Warp:
-    """A smooth function from one cloud's frame into the map."""
+    """A smooth function from one cloud's frame into the map.
+
+    Attributes
+    ----------
+    affine : pair of arrays (d, d), (d,)
+        A and a of the affine part  p -> A p + a.
+    weights, centres : arrays (l, d)
+        Kernel weights, and the kernel centres in the cloud's own coordinates; an affine warp has none.
+    sigma : float
+        The width of the kernel in the cloud's own unit; 0 for an affine warp.
+    energy : float
+        tr Omega' K Omega, which the smoothing penalises.
+    image_size : float
+        The size of the cloud in the map by the affine part.
+    frame, coefficients, kernel_part : Frame, array (d + 1, d), KernelPart or None
+        u, C and the kernel term of eq. 5, in the cloud's unit frame.
+    sparse : bool
+        Whether kernel values are computed only for the centres within the kernel's support.
+
+    Notes
+    -----
+    Theory, eq. 5.
+
+    Examples
+    --------
+    >>> from kernelgpa import AffineGPA, simulate
+    >>> scene = simulate.liver(clouds=4, landmarks=40)
+    >>> warp = AffineGPA().fit(scene.points).warps_[1]
+    >>> warp(scene.surfaces[1]).shape == scene.surfaces[1].shape  # any points of cloud 1, taken into the map
+    True
+    >>> warp.jacobian(scene.surfaces[1][:5]).shape
+    (5, 3, 3)
+    """
 
     frame: Frame
-    coefficients: Array  # (d + 1, d)
+    coefficients: Array
     kernel_part: KernelPart | None = None
 
     def __call__(self, points: npt.ArrayLike, batch_entries: int = BATCH_ENTRIES) -> Array:  # (k, d) -> (k, d)
@@ -144,7 +176,6 @@ class Warp:
 
     @property
     def sparse(self) -> bool:
-        """Whether kernel values are computed only for the centres within the kernel's support."""
         return self.kernel_part is not None and self.kernel_part.neighbours is not None
 
     def _batches(self, count: int, entries: int) -> list[slice]:

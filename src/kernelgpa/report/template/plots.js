@@ -6,7 +6,7 @@ const PLOT_CONFIG = { displaylogo: false, showSendToCloud: false, plotlyServerUR
   plotGlPixelRatio: Math.min(2, Math.max(1, window.devicePixelRatio)) }; // higher ratios cost time and look the same
 const CONFIG_3D = { ...PLOT_CONFIG, modeBarButtons: [["toImage", "orbitRotation", "pan3d", "resetCameraDefault3d"]] };
 const CONFIG_2D = { ...PLOT_CONFIG, displayModeBar: false };
-const PRINT_DELAY = 1500; // milliseconds without a change before the image for paper is made anew
+const PRINT_DELAY = 1500; // milliseconds without a change before the image for paper is made again
 
 // viridis, reversed so that the largest values stand out from the background
 const VIRIDIS = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b",

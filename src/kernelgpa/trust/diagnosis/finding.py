@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # estimators import this package
     from ...estimators.registration import Registration
 
 LISTED = 4  # names in a message
-NO_GAIN = 0.005  # severity below which mending gains nothing: it is printed as 0
+NO_GAIN = 0.005  # severity below which a correction gains nothing: it is printed as 0
 NOT_RUN = "checks that could not run"
 
 
@@ -82,6 +82,13 @@ class Finding:
         What was found, with numbers.
     action : str
         What to do about it.
+    is_note : bool
+        Whether it is good to know, but no problem, because correcting it is expected to gain nothing.
+
+    Examples
+    --------
+    >>> print(Finding("another unit", 0.9, "cloud 3 is 25.4 times as large as the others are", "check its unit"))
+    another unit (severity 0.9 of 1): cloud 3 is 25.4 times as large as the others are; check its unit
     """
 
     kind: str
@@ -91,7 +98,6 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether it is good to know, but no problem, because mending it is expected to gain nothing."""
         return bool(self.severity < NO_GAIN and self.kind != NOT_RUN)  # a severity may be a NumPy number
 
     def __str__(self) -> str:
@@ -112,6 +118,15 @@ class SuspiciousObservation:
         cloud and the map predict it.
     weight : float
         Weight in the fit as a share of the weight given; less than 1 if a robust fit down-weighted it.
+
+    Examples
+    --------
+    >>> from kernelgpa import RigidGPA, simulate
+    >>> points = simulate.liver(clouds=6, landmarks=40, seed=0).points
+    >>> points[2, [5, 9]] = points[2, [9, 5]]  # a wrong match
+    >>> worst = RigidGPA().fit(points).suspicious_observations(count=2)
+    >>> sorted((one.cloud, one.landmark) for one in worst)
+    [(2, 5), (2, 9)]
     """
 
     cloud: Name

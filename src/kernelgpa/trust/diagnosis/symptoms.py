@@ -70,7 +70,7 @@ def _lies_between_the_clouds(evidence: Evidence) -> bool:
 
     With a the distance of the clouds from the rigid map, which is their mean, and b that of the fitted map from it, the
     clouds have the squared distance a^2 + b^2 from the fitted map: b < a if it is below 2 a^2.  Medians are compared,
-    which wrong matches hardly change.
+    which wrong matches change little.
     """
     problem = evidence.gpa.registration_.problem
     own = np.linalg.norm(evidence.displacements, axis=2)
