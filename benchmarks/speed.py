@@ -14,11 +14,13 @@ import argparse
 import contextlib
 import gc
 import io
+import itertools
 import subprocess
 import sys
 import time
 import warnings
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import paper_form
@@ -37,6 +39,7 @@ from timing import (
 
 from fixed_settings import fixed_kernel
 from kernelgpa import KernelGPAWarning, RigidGPA, metrics, selection
+from kernelgpa.estimators import registration
 
 FITS = (  # clouds, landmarks, share unseen, target, repeats
     (60, 201, 0.3, 2.5, 9),
@@ -199,6 +202,38 @@ def figure_clouds():
     row("1000 clouds x 200", f"{thousand / hundred:.1f} times 100 clouds", "at most 11", *times)
 
 
+def figure_certificate():
+    """The certificate of the rotations as a share of the fit without it, in processor time."""
+    without_shape = np.random.default_rng(0).standard_normal((60, 201, 3))
+    scenes = {
+        "60 x 201": scene(60, 201, 0.3),
+        "60 x 201, no common shape": without_shape,
+        "1000 x 200": scene(1000, 200, 0.3),
+    }
+    for (work, points), modes in itertools.product(scenes.items(), ("auto", "paper")):
+        share, fit, certificate, found = sorted(certified_fit(points, modes) for _ in range(3))[1]
+        verdict = "certified" if found else "not certified"
+        times = f"fit {seconds_text(fit)}", f"certificate {seconds_text(certificate)}, {verdict}"
+        row(f'certificate, {work}, modes="{modes}"', f"{share:.1%} of the fit", "at most 10%", *times)
+
+
+def certified_fit(points, modes):
+    """Return the time of the certificate as a share of that of the rest of the fit, both times, and the verdict."""
+    certify, spent = registration.certify, []
+
+    def timed(*arguments):
+        start = time.process_time()
+        found = certify(*arguments)
+        spent.append(time.process_time() - start)
+        return found
+
+    with mock.patch.object(registration, "certify", timed):
+        start = time.process_time()
+        gpa = fixed_kernel(modes=modes).fit(points)
+        rest = time.process_time() - start - sum(spent)
+    return sum(spent) / rest, rest, sum(spent), gpa.certified_
+
+
 def figure_warp():
     """A million points transformed by one kernel warp, against SciPy."""
     from scipy.interpolate import RBFInterpolator
@@ -334,6 +369,7 @@ FIGURES = {
     "stated": figure_stated,
     "sparse": figure_sparse,
     "clouds": figure_clouds,
+    "certificate": figure_certificate,
     "warp": figure_warp,
     "rigid": figure_rigid,
     "large": figure_large,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from scipy.linalg import orthogonal_procrustes
 from authors_results import authors_results
 from conftest import scene
 from fixed_settings import fixed_kernel, fixed_tps
-from kernelgpa import AffineGPA, KernelGPAWarning, RigidGPA, metrics
+from kernelgpa import AffineGPA, KernelGPAWarning, RigidGPA, metrics, simulate
+from kernelgpa.experiments.scenes import available_deformation
 from kernelgpa.observations.sampling import farthest_points
 from plain_formulas import gaussian, kernel_cost, paper_map, published_kernel_cost
 from shared_data import load
@@ -132,6 +135,21 @@ def test_real_faces_agree_as_well_as_published(gpa, low, high):
     vertices = load("data/faces.npz")["vertices"].astype(np.float64)
     gpa.fit(vertices[:, farthest_points(vertices[0], 160)])
     assert low < metrics.consistency(gpa.transform_clouds(vertices)).mean() < high
+
+
+def test_the_columns_of_the_table_of_modes_are_the_forms_that_they_name():
+    """The first row of the table of section 10 of the theory, which ``python benchmarks/trust.py modes`` prints."""
+    if available_deformation() != "arap":
+        pytest.skip("libigl is not installed (the extra 'simulate')")
+    page = (Path(__file__).resolve().parents[1] / "docs" / "theory.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| bandwidth, smoothing (\|.*)\n\|--.*\n\| 0\.25, 0\.1 (\|.*)$", page, re.MULTILINE)
+    names, cells = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table.groups())
+    printed = dict(zip(names, cells, strict=True))
+    liver = simulate.liver(hidden=0.3, noise=1.0, seed=0)
+    for modes in ("program", "paper", "auto"):
+        gpa = fixed_kernel(bandwidth=0.25, smoothing=0.1, modes=modes).fit(liver.points)
+        error = float(printed[f'`"{modes}"`'].split()[0])
+        assert error == pytest.approx(metrics.map_error(gpa.map_, liver.template), abs=0.01)
 
 
 def closed_form_square(X, points):  # (m, d), (n, m, d) -> (d, d)

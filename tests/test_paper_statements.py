@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.linalg import cond, eigvalsh, matrix_rank, norm
@@ -9,7 +12,9 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 from conftest import random_rotation, scene
+from fixed_settings import fixed_kernel
 from kernelgpa.gauge.poses import pose_onto
+from kernelgpa.gauge.scales import fix_gauge
 from kernelgpa.observations.collection import Observations
 from kernelgpa.spectrum.total import total_cost
 from kernelgpa.warps import AffineFamily, KernelFamily, ThinPlateFamily, reduce
@@ -152,3 +157,19 @@ def test_the_constraints_leave_a_rotation_of_the_axes_open(d):
         assert_allclose(M.T @ M, np.diag(scales**2), atol=1e-12)
     assert np.ptp([affine_residual(M) for M in maps]) < 1e-10 * affine_residual(maps[0])
     assert np.ptp([map_residual(M) for M in maps]) > 1e-3 * map_residual(maps[0])  # the cost in the map decides
+
+
+@every_dimension
+@pytest.mark.parametrize("scale_method", ["refined", "closed-form"])
+@pytest.mark.parametrize("modes", ["paper", "program"])
+def test_reversed_eigenvectors_give_the_same_map_and_rotations(modes, scale_method, d):
+    """Section 7.4, reflection: the signs of the columns of X are arbitrary, and the poses are rotations."""
+    gpa = fixed_kernel(modes=modes).fit(scene(d=d, seed=3)[0])
+    spectrum, stacked = gpa.spectrum_, gpa.observations_.stacked
+    expected = fix_gauge(spectrum, stacked, modes, scale_method).gauge
+    for signs in product((1.0, -1.0), repeat=d):
+        found = fix_gauge(replace(spectrum, vectors=spectrum.vectors * signs), stacked, modes, scale_method).gauge
+        # the rotations are converged to the root of rounding, where f is at its maximum to rounding
+        assert_allclose(found.map, expected.map, rtol=0, atol=1e-7 * norm(expected.map))
+        assert_allclose(found.rotations, expected.rotations, rtol=0, atol=1e-7)
+        assert_allclose(np.linalg.det(found.rotations), 1, rtol=1e-12)

@@ -9,7 +9,7 @@ opposite regression, of the map on a noisy cloud, would reward warps that contra
     2. Fit.  Choose again against the map found, and fit again, as long as that lowers the error.
     3. If the residuals have heavy tails, the same with a robust loss, which is kept if it lowers by more than 20 %
 
-           mean_tj sqrt(r_tj)                                                                  (theory, eq. 20a)
+           mean_tj sqrt(r_tj)                                                                  (theory, eq. 22a)
 
        A fit of some clouds and landmarks comes first: if it gains less than half of that, no other one is made.
 
@@ -153,7 +153,7 @@ class _Score(NamedTuple):
 
     settings: tuple[float, ...]
     error: float  # eq. 20
-    typical_error: float  # eq. 20a
+    typical_error: float  # eq. 22a
 
 
 def _middle(search: Search) -> tuple[float, ...]:
@@ -191,7 +191,7 @@ def _some_of(estimator: DeformableGPA, problem: Problem) -> Problem:
 
 
 def _typical_error(error: LeaveOneOutError, settings: tuple[float, ...]) -> float:
-    """Eq. 20a."""
+    """Eq. 22a."""
     lengths = error.residuals(settings)
     known = lengths[np.isfinite(lengths)]
     return float(np.mean(np.sqrt(known))) if len(known) else np.inf

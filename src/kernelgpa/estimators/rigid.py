@@ -219,7 +219,7 @@ class MotionSolve(NamedTuple):
 
     @property
     def typical_length(self) -> float:
-        """Eq. 20a."""
+        """Eq. 22a."""
         return float(np.nanmean(np.sqrt(self.lengths)))
 
 
