@@ -107,6 +107,15 @@ def test_another_unit_is_found_and_explains_the_residuals_of_its_cloud(model):
     assert not {"possible wrong matches", "unusual size factors"} & set(found)
 
 
+@pytest.mark.parametrize("model", [RigidGPA(), AffineGPA(), fixed_kernel()], ids=repr)
+@pytest.mark.parametrize("ratio", [0.1, 10.0])
+def test_another_unit_is_no_note_whichever_unit_is_larger(model, ratio):
+    """The residuals of a small cloud are small in its own frame, however wrong its unit is."""
+    points = clouds()
+    points[6] *= ratio
+    assert not diagnosis(model, points)["another unit"].is_note
+
+
 def test_observations_of_vanishing_weight_say_nothing_about_the_size_of_a_cloud():
     points = clouds()
     far = np.zeros(points.shape[:2], dtype=bool)
@@ -243,6 +252,18 @@ def test_single_observations_are_judged_alike_whatever_the_estimator(model):
     assert np.array_equal(found, expected)
     assert np.mean(found[wrong]) > 0.9
     assert np.mean(found[~wrong]) < 0.01
+
+
+def test_clouds_with_too_few_landmarks_to_tell_which_is_wrong_are_not_judged():
+    """Of five landmarks in 3D, any four determine an affine map, whichever of them is wrong."""
+    points = clouds()
+    points[3, 5:] = np.nan
+    pair = farthest_pair(points[3, :5])
+    points[3, pair] = points[3, pair[::-1]]
+    found = diagnosis(RigidGPA(), points)
+    assert not CAUSES & set(found)
+    assert "cloud 3 saw too few landmarks" in found["checks that could not run"].found
+    assert "6 landmarks or more" in found["checks that could not run"].action
 
 
 def test_the_usual_length_of_residuals_is_that_of_their_cloud_and_their_neighbourhood():

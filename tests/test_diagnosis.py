@@ -146,6 +146,21 @@ def test_a_cloud_with_few_shared_landmarks_is_weakly_connected():
     assert "cloud 5" in found[0].found
 
 
+def test_clouds_with_few_shared_landmarks_are_one_finding():
+    points = scene(n=8, m=60, hidden=0.0, seed=1, bend=0.02)[0]
+    points[5, 6:] = points[6, 4:] = points[7, 5:] = np.nan
+    found = [one.found for one in RigidGPA().fit(points).diagnose() if one.kind == "weakly connected cloud"]
+    assert len(found) == 1
+    assert "clouds 5, 6, 7 share few landmarks" in found[0]
+    assert "cloud 6 shares 4 landmarks" in found[0]
+
+
+@pytest.mark.parametrize("m", [5, 7])
+def test_clouds_that_share_all_of_few_landmarks_are_not_weakly_connected(m):
+    points = scene(n=8, m=60, hidden=0.0, seed=1, bend=0.02)[0][:, ::8][:, :m]
+    assert "weakly connected cloud" not in kinds(RigidGPA().fit(points))
+
+
 @pytest.mark.parametrize("bandwidth", [30.0, 1e-3])
 def test_a_bandwidth_given_as_a_length_is_found(bandwidth):
     assert "unusual bandwidth" in kinds(fixed_kernel(bandwidth=bandwidth).fit(healthy()))

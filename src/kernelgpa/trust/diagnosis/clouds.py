@@ -140,7 +140,8 @@ def another_unit(evidence: Evidence) -> list[Finding]:
         found = f"cloud {name!r} is {ratio:.3g} times as large as the others are on its landmarks"
         found += f", which is about the ratio of {units[0]}" if units else ""
         action = f"check the unit of cloud {name!r}" + ("" if gpa._sizes_differ else ", or use RigidGPA(scaling=True)")
-        findings.append(Finding("another unit", evidence.gain(_rows(evidence, [int(t)])), found, action))
+        severity = evidence.gain(_rows(evidence, [int(t)]))  # small if the cloud is: its residuals are in its own unit
+        findings.append(Finding("another unit", severity if gpa._sizes_differ else max(0.1, severity), found, action))
     return findings
 
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from ...gauge.initial import weakest_cut
 from ...gauge.scales import D_MODES
+from ...observations import Observations
 from ...observations.cloud import Cloud
 from ...observations.geometry import frame_of
-from ...typing import Array
+from ...typing import Array, BoolArray
 from .evidence import Evidence
 from .finding import Finding, named
 
@@ -46,21 +47,38 @@ def undetermined_turns(evidence: Evidence) -> list[Finding]:
 
 
 def weakly_connected_clouds(evidence: Evidence) -> list[Finding]:
+    """One finding for all clouds that share few landmarks with others, or landmarks nearly in one plane."""
     gpa = evidence.gpa
-    observations = gpa.observations_
-    shared, on_lines = observations.counts >= 2, gpa.registration_.problem.on_lines
-    action = "add landmarks that this cloud shares with others and that do not lie in one plane"
-    findings = []
-    for cloud in (one for t, one in enumerate(observations.clouds) if t not in on_lines):
-        common = cloud.points[shared[cloud.seen]]
-        thickness = _relative_thickness(common, cloud)
-        if len(common) < FEW_SHARED * (observations.dimension + 1) or thickness < THIN_SHARED:
-            found = (
-                f"cloud {cloud.name!r} shares {len(common)} landmarks with other clouds, and these span "
-                f"{thickness:.0%} of its thickness"
-            )
-            findings.append(Finding("weakly connected cloud", 0.6, found, action))
-    return findings
+    observations, on_lines = gpa.observations_, gpa.registration_.problem.on_lines
+    few, thickness = _few_shared(observations), {}
+    shared = observations.counts >= 2
+    for t, cloud in enumerate(observations.clouds):
+        spanned = _relative_thickness(cloud.points[shared[cloud.seen]], cloud)
+        if t not in on_lines and (few[t] or spanned < THIN_SHARED):
+            thickness[t] = spanned
+    if not thickness:
+        return []
+    numbers = observations.visible[:, shared].sum(axis=1)
+    worst = min(thickness, key=lambda t: (numbers[t], thickness[t]))
+    found = (
+        f"cloud {observations.names[worst]!r} shares {numbers[worst]} landmarks with other clouds, and these span "
+        f"{thickness[worst]:.0%} of its thickness"
+    )
+    if len(thickness) > 1:
+        names = named("cloud", [observations.names[t] for t in thickness])
+        found = f"{names} share few landmarks with other clouds, or landmarks nearly in one plane: {found}"
+    action = "add landmarks that are shared with other clouds and that do not lie in one plane"
+    return [Finding("weakly connected cloud", 0.6, found, action)]
+
+
+def _few_shared(observations: Observations) -> BoolArray:  # (n,)
+    """Whether each cloud shares few landmarks, and less than half of its own or of what is usual.
+
+    A cloud of a set with few landmarks that shares all of them is as well connected as it can be.
+    """
+    shared = observations.visible[:, observations.counts >= 2].sum(axis=1)
+    possible = np.maximum(observations.visible.sum(axis=1), np.median(shared))
+    return np.asarray((shared < FEW_SHARED * (observations.dimension + 1)) & (2 * shared < possible))
 
 
 def _relative_thickness(points: Array, cloud: Cloud) -> float:

@@ -21,6 +21,7 @@ from ...warps.leave_out import leave_out
 from .clouds import wrong_clouds
 from .evidence import Evidence
 from .finding import CheckNotPossible, Finding, FittedRegistration, named
+from .outliers import enough_to_judge
 from .placeholders import placeholder_groups
 from .suspicious import INLIER_SHARE, weight_shares
 
@@ -61,12 +62,19 @@ def wrong_matches(evidence: Evidence) -> list[Finding]:
 
 def unjudged_observations(evidence: Evidence) -> list[Finding]:
     """Nothing more than :func:`wrong_matches` finds, but whether that function judged all observations."""
-    if evidence.needs_judge:
-        judged = evidence.judge.evidence.gpa.observations_.visible.sum()
-        total = evidence.gpa.observations_.select(evidence.gpa.shared_landmarks_).visible.sum()
-        if judged < total:
-            reason = f"{judged} of {total} observations were judged, half of them those with the largest residuals"
-            raise CheckNotPossible(reason, "register some of the clouds and landmarks to have all of them judged")
+    if not evidence.needs_judge:
+        return []
+    judge, gpa = evidence.judge, evidence.gpa
+    judged = judge.evidence.gpa.observations_.visible.sum()
+    total = gpa.observations_.select(gpa.shared_landmarks_).visible.sum()
+    if judged < total:
+        reason = f"{judged} of {total} observations were judged, half of them those with the largest residuals"
+        raise CheckNotPossible(reason, "register some of the clouds and landmarks to have all of them judged")
+    few = judge.clouds[~enough_to_judge(judge.evidence.residuals, gpa.observations_.dimension)]
+    if len(few):
+        names = named("cloud", [gpa.observations_.names[t] for t in few])
+        reason = f"{names} saw too few landmarks to tell which of them is wrong"
+        raise CheckNotPossible(reason, f"give these clouds {gpa.observations_.dimension + 3} landmarks or more")
     return []
 
 

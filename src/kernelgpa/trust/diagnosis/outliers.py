@@ -12,7 +12,9 @@ of r_tj / v_j over the landmarks j, the usual length of r_tj is  c_t v_j.  An ob
     r_tj > SPREADS max(sigma, sigma_tj)   and   r_tj > RIGID_DISTANCES median |displacement|
 
 sigma and sigma_tj are the standard deviations for which noise has the median of all residuals and the median c_t v_j.
-Medians are those of the correct observations unless half of the matches are wrong.  The error rates of this rule are
+Medians are those of the correct observations unless half of the matches are wrong.  Of d + 2 observations, all but one
+determine an affine map, so that one wrong observation makes all residuals equally unlikely: clouds with so few are not
+judged.  The error rates of this rule are
 measured on scenes that were not used to choose it (docs/trust.md, "The diagnosis").
 """
 
@@ -26,7 +28,7 @@ from scipy.stats import chi
 
 from ...errors import KernelGPAError, KernelGPAWarning, collected_warnings
 from ...estimators.models import KernelGPA
-from ...typing import Array, IndexArray
+from ...typing import Array, BoolArray, IndexArray
 from ...warps.automatic import evenly_spaced
 from .finding import CheckNotPossible, FittedRegistration
 
@@ -83,7 +85,13 @@ def limits(
     usual = np.fmax(float(np.nanmedian(residuals)), _usual_lengths(residuals, positions))
     deformation = float(np.nanmedian(np.linalg.norm(displacements, axis=2)))
     noise = SPREADS * usual / chi(displacements.shape[2]).median()
-    return np.asarray(np.maximum(noise, max(RIGID_DISTANCES * deformation, rounding)))
+    longest = np.maximum(noise, max(RIGID_DISTANCES * deformation, rounding))
+    return np.where(enough_to_judge(residuals, displacements.shape[2])[:, None], longest, np.inf)
+
+
+def enough_to_judge(residuals: Array, dimension: int) -> BoolArray:  # (n, m) -> (n,)
+    """Whether each cloud has enough residuals to tell which of its observations is wrong."""
+    return np.asarray(np.isfinite(residuals).sum(axis=1) > dimension + 2)
 
 
 def _usual_lengths(residuals: Array, positions: Array) -> Array:  # (n, m)
