@@ -26,6 +26,7 @@ from ..typing import Array, BoolArray
 from .c3d_parameters import BLOCK, ByteOrder, Parameters, number_of, read_parameters, rendered_parameters, texts_of
 from .capabilities import Capabilities
 from .frames import frames_of, is_one_label, uniform_timing, unmeasured
+from .in_place import added_points, filled_points
 from .landmark_file import LandmarkFile, ReadOptions, mark_unseen, require_complete_points
 
 HOLDS = Capabilities(
@@ -38,6 +39,7 @@ HOLDS = Capabilities(
 )
 KEY = 80
 LARGEST_WORD = 65535
+LARGEST_INTEGER = 32767
 LONGEST_LABEL = 127  # bytes
 LABELS_PER_PARAMETER = 255
 
@@ -162,6 +164,24 @@ def _labels(parameters: Parameters, count: int) -> tuple[tuple[str, ...], list[s
 
 
 # -- writing --
+
+
+def fill_in(data: bytes, before: LandmarkFile, filled: LandmarkFile) -> bytes | None:
+    """Parameters, analogue values and residuals are kept; a residual of 0 marks the position as interpolated."""
+    order, parameters = read_parameters(data, "")
+    layout = _layout(data, order, parameters, "")
+    if order.name == "VAX" or any(added_points(before, filled)):
+        return None
+    kind = np.dtype(f"{order.name}{'f4' if layout.scale < 0 else 'i2'}")
+    size = layout.frames * layout.numbers_per_frame
+    numbers = np.frombuffer(data, kind, size, layout.start).reshape(layout.frames, -1).copy()
+    for frame, own in zip(numbers, filled_points(before, filled), strict=True):
+        for j, point in own.items():
+            values = point if layout.scale < 0 else np.round(point / layout.scale)
+            if layout.scale > 0 and np.abs(values).max() > LARGEST_INTEGER:
+                return None
+            frame[4 * j : 4 * j + 4] = (*values, 0)
+    return data[: layout.start] + numbers.tobytes() + data[layout.start + numbers.nbytes :]
 
 
 def render(file: LandmarkFile) -> bytes:

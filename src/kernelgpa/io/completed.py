@@ -1,8 +1,9 @@
 """Files written again in their own formats with unseen landmarks filled in.
 
-Whatever a file held is kept: labels, weights, faces, frame and unit; seen points are the same numbers, which is
-verified by reading what would be written.  A landmark that a file does not list is added to it if the format labels
-landmarks.
+Each format fills in the user's own file, so that everything else in it stays as it was; only chosen frames or markers,
+and what the layout of a file cannot take, are written anew, with labels, weights, faces and unit.  Seen points are the
+same numbers, which is verified by reading what would be written.  A landmark that a file does not list is added to it
+if the format labels landmarks.
 """
 
 from __future__ import annotations
@@ -68,16 +69,33 @@ class CompletedFiles:
         return replace(cloud, points=filled, labels=labels, weights=weights)
 
     def _rendered(self, path: Path, filled: LandmarkFile, original: LandmarkFile) -> bytes:
-        """The bytes of a file; an error if reading them would not return the seen points as they were."""
+        """The bytes of a file: its own with its unseen points filled in, or new ones if only these can hold them."""
+        data = self._in_place(path, filled, original)
+        if data is not None:
+            try:
+                self._require_same(path, data, filled, original)
+            except FormatError:
+                data = None
+        if data is None:
+            try:
+                data = FORMATS[suffix_of(path)].render(filled)
+            except FormatError as problem:
+                raise _not_written(path, problem) from problem
+            self._require_same(path, data, filled, original)
+        return data
+
+    def _in_place(self, path: Path, filled: LandmarkFile, original: LandmarkFile) -> bytes | None:
+        if self.options.frames or self.options.markers:  # the new file holds some of the clouds and landmarks
+            return None
+        return FORMATS[suffix_of(path)].fill_in(path.read_bytes(), original, filled)
+
+    def _require_same(self, path: Path, data: bytes, filled: LandmarkFile, original: LandmarkFile) -> None:
+        """Raise an error if reading the bytes would not return the seen points as they were, and the others seen."""
         suffix = suffix_of(path)
         try:
-            data = FORMATS[suffix].render(filled)
-            name = path.name[: -len(suffix)]
-            back = FORMATS[suffix].parse(data, str(path), replace(self.options, name=name))
+            back = FORMATS[suffix].parse(data, str(path), replace(self.options, name=path.name[: -len(suffix)]))
         except FormatError as problem:
-            raise FormatError(
-                path, None, f"it cannot be written back ({problem.found})", "convert it first"
-            ) from problem
+            raise _not_written(path, problem) from problem
         if [one.name for one in back.clouds] != [one.name for one in original.clouds]:
             step = ", or omit the step of frames=" if self.options.frames else ""
             found = "the format does not keep the names of its clouds"
@@ -87,7 +105,14 @@ class CompletedFiles:
             if not np.array_equal(one.points[: len(own.points)][seen], own.points[seen]):
                 found = "the format does not keep all digits, so that seen points would change"
                 raise FormatError(path, None, found, "convert it to CSV first (kernelgpa convert)")
-        return data
+        for one, new in zip(back.clouds, filled.clouds, strict=True):
+            if one.labels != new.labels or not np.array_equal(np.isnan(one.points), np.isnan(new.points)):
+                found = f"a point of {one.name!r} would be read as not seen, or under another label"
+                raise FormatError(path, None, found, "convert it to CSV first (kernelgpa convert)")
+
+
+def _not_written(path: Path, problem: FormatError) -> FormatError:
+    return FormatError(path, None, f"it cannot be written back ({problem.found})", "convert it first")
 
 
 def _filled(cloud: LabelledCloud) -> LabelledCloud:

@@ -18,8 +18,10 @@ import numpy as np
 
 from ..errors import FormatError
 from ..observations.tables import AXES, coordinate_column
+from ..typing import Array
 from .capabilities import Capabilities
-from .csv_table import Row, csv_line, parse_point, parse_weight, point_fields, read_table
+from .csv_table import Row, csv_line, parse_point, parse_weight, point_fields, read_rows, read_table
+from .in_place import added_points, filled_points, split_lines, with_end_of
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, numbered_names, require_unique
 from .text import format_number, short_repr
 
@@ -174,6 +176,74 @@ def _wide_cloud(row: Row, columns: WideColumns, axes: str, source: str) -> Label
 
 
 # -- writing --
+
+
+def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None:
+    """The table keeps its layout and its other columns."""
+    (_, header), rows = read_table(text, "", row_names=True)
+    names = {name.lower() for name in header}
+    is_long = "landmark" in names or {"x", "y"} <= names
+    changed = (_changed_long_rows if is_long else _changed_wide_rows)(header, rows, before, filled)
+    added = _added_rows(header, before, filled) if is_long else []
+    if not is_long and any(added_points(before, filled)):
+        return None
+    lines = split_lines(text)
+    for line, fields in changed:
+        own = lines[line - 1]
+        if len(read_rows(own.removeprefix("\ufeff"), "")[0][1]) != len(fields):  # it goes on in the next line
+            return None
+        lines[line - 1] = with_end_of(own, csv_line(fields).removesuffix("\n"))
+    if added and not lines[-1].endswith(("\n", "\r")):
+        lines[-1] += "\n"
+    return "".join([*lines, *added])
+
+
+def _changed_long_rows(header: list[str], rows: list[Row], before: LandmarkFile, filled: LandmarkFile) -> list[Row]:
+    columns, changed = _long_columns(header, "", 1), []
+    positions = {
+        (cloud.name, cloud.labels[j]): (point, 1.0 if cloud.weights is None else cloud.weights[j])
+        for cloud, own in zip(before.clouds, filled_points(before, filled), strict=True)
+        for j, point in own.items()
+    }
+    for line, row in rows:
+        key = row[columns["cloud"]], row[columns["landmark"]]
+        if key in positions:
+            changed.append((line, _with_point(row, columns, *positions[key])))
+    return changed
+
+
+def _changed_wide_rows(header: list[str], rows: list[Row], before: LandmarkFile, filled: LandmarkFile) -> list[Row]:
+    unnamed = coordinate_column(header[0]) is not None
+    columns, _ = _wide_columns(["", *header] if unnamed else header, "", 1)
+    changed = []
+    for (line, row), own, cloud in zip(rows, filled_points(before, filled), before.clouds, strict=True):
+        fields = ["", *row] if unnamed else row
+        for j, point in own.items():
+            weight = 1.0 if cloud.weights is None else cloud.weights[j]
+            fields = _with_point(fields, columns[cloud.labels[j]], point, weight)
+        if own:
+            changed.append((line, fields[1:] if unnamed else fields))
+    return changed
+
+
+def _added_rows(header: list[str], before: LandmarkFile, filled: LandmarkFile) -> list[str]:
+    columns, added = _long_columns(header, "", 1), []
+    for cloud, own in zip(before.clouds, added_points(before, filled), strict=True):
+        for label, point in own.items():
+            row = [""] * len(header)
+            row[columns["cloud"]], row[columns["landmark"]] = cloud.name, label
+            added.append(csv_line(_with_point(row, columns, point, 1.0)))
+    return added
+
+
+def _with_point(row: list[str], columns: dict[str, int], point: Array, weight: float) -> list[str]:
+    """The fields of a row with the coordinates of a point, and with its weight if that field is empty."""
+    fields = list(row)
+    for axis, x in zip(AXES, point.tolist(), strict=False):
+        fields[columns[axis]] = format_number(x)
+    if "weight" in columns and not fields[columns["weight"]].strip():
+        fields[columns["weight"]] = format_number(weight)
+    return fields
 
 
 def render(file: LandmarkFile) -> str:

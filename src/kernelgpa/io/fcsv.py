@@ -12,8 +12,10 @@ import math
 import numpy as np
 
 from ..errors import FormatError
+from ..typing import Array
 from .capabilities import Capabilities
 from .csv_table import csv_line, read_rows
+from .in_place import added_points, filled_points, split_lines, with_end_of
 from .landmark_file import (
     SLICER_FRAMES,
     LabelledCloud,
@@ -129,6 +131,38 @@ def _point(lines: Lines, number: int, row: list[str], columns: dict[str, int]) -
         if not IS_DEFINED[status]:
             return [math.nan] * 3
     return lines.parse_point([row[columns[axis]] for axis in "xyz"], 3)
+
+
+def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None:
+    """Rows keep their other fields, and the file its frame; a landmark that is not listed becomes a row at the end."""
+    header, lines = _header(Lines("", text)), split_lines(text)
+    columns, frame = _columns(header, ""), _frame(header, "")
+    rows = [i for i, line in enumerate(lines) if not line.startswith("#") and not is_blank(line)]
+    (own,), (added,) = filled_points(before, filled), added_points(before, filled)
+    if added and "numpoints" in header:
+        return None
+    for j, point in own.items():
+        fields = _filled_fields(lines[rows[j]], columns, to_lps(point, frame)[0])
+        lines[rows[j]] = with_end_of(lines[rows[j]], csv_line(fields).removesuffix("\n"))
+    last = lines[rows[-1]].rstrip("\r\n") + "\n"
+    lines[rows[-1]] = last if added else lines[rows[-1]]
+    for j, (label, point) in enumerate(added.items(), start=len(rows)):
+        fields = _filled_fields(last, columns, to_lps(point, frame)[0])
+        for name, value in (("id", str(j + 1)), ("label", label), ("desc", "")):
+            if name in columns:
+                fields[columns[name]] = value
+        lines.append(csv_line(fields))
+    return "".join(lines)
+
+
+def _filled_fields(line: str, columns: dict[str, int], point: Array) -> list[str]:  # (3,) in the frame of the file
+    """The fields of a row with other coordinates, and with the status of a defined position if there is one."""
+    fields = read_rows(line, "")[0][1]
+    for axis, x in zip("xyz", point.tolist(), strict=True):
+        fields[columns[axis]] = format_number(x)
+    if len(fields) > max(columns.values()) + 1:
+        fields[-2] = "2"
+    return fields
 
 
 def render(file: LandmarkFile) -> str:

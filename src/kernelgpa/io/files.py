@@ -5,6 +5,7 @@ A format is recognised by the end of the file name; ``FORMATS`` is the table.  F
 
 from __future__ import annotations
 
+import codecs
 import os
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -23,6 +24,10 @@ from .matching import MatchedClouds, match_clouds
 from .text import decode_utf8, is_unicode
 
 
+def _rendered_only(data: bytes, before: LandmarkFile, filled: LandmarkFile) -> None:
+    """Of formats that hold nothing beside their landmarks."""
+
+
 @dataclass(frozen=True)
 class Format:
     """One format: how it is read and written, and what it can hold."""
@@ -30,6 +35,7 @@ class Format:
     parse: Callable[[bytes, str, ReadOptions], LandmarkFile]
     render: Callable[[LandmarkFile], bytes]
     holds: Capabilities
+    fill_in: Callable[[bytes, LandmarkFile, LandmarkFile], bytes | None] = _rendered_only  # see in_place.py
 
 
 class _BinaryModule(Protocol):
@@ -47,7 +53,7 @@ class _TextModule(Protocol):
 
 
 def _binary(module: _BinaryModule) -> Format:
-    return Format(module.parse, module.render, module.HOLDS)
+    return Format(module.parse, module.render, module.HOLDS, getattr(module, "fill_in", _rendered_only))
 
 
 def _text(module: _TextModule) -> Format:
@@ -56,7 +62,11 @@ def _text(module: _TextModule) -> Format:
     def parse(data: bytes, source: str, options: ReadOptions) -> LandmarkFile:
         return module.parse(decode_utf8(data, source), source, options)
 
-    return Format(parse, lambda file: module.render(file).encode(), module.HOLDS)
+    def fill_in(data: bytes, before: LandmarkFile, filled: LandmarkFile) -> bytes | None:
+        text = module.fill_in(decode_utf8(data, ""), before, filled) if hasattr(module, "fill_in") else None
+        return None if text is None else text.encode("utf-8-sig" if data.startswith(codecs.BOM_UTF8) else "utf-8")
+
+    return Format(parse, lambda file: module.render(file).encode(), module.HOLDS, fill_in)
 
 
 FORMATS: dict[str, Format] = {

@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import FormatError
 from ..typing import Array, IndexArray
 from .capabilities import Capabilities
+from .in_place import added_points, filled_points, split_lines, with_end_of
 from .landmark_file import (
     LabelledCloud,
     LandmarkFile,
@@ -148,6 +149,19 @@ def _unique(lines: Lines, rows: NumberedLines) -> list[str]:
     names = [name for _, name in rows]
     require_unique(lines.source, names, [number for number, _ in rows], "individual")
     return names
+
+
+def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None:
+    """All other sections are kept."""
+    lines, k = split_lines(text), len(before.clouds[0].labels)
+    if any(added_points(before, filled)):
+        return None
+    rows = [number - 1 for number, row in _sections(Lines("", text))["rawpoints"].rows if row[0] != "'"]
+    for t, own in enumerate(filled_points(before, filled)):
+        for j, point in own.items():
+            i = rows[t * k + j]
+            lines[i] = with_end_of(lines[i], format_numbers(point))
+    return "".join(lines)
 
 
 def render(file: LandmarkFile) -> str:

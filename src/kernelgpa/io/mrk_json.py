@@ -15,6 +15,7 @@ import numpy as np
 from ..typing import Array
 from . import json_document
 from .capabilities import Capabilities
+from .in_place import added_points, filled_points
 from .json_document import Document, Number, Path
 from .landmark_file import (
     SLICER_FRAMES,
@@ -164,6 +165,23 @@ def _ignored(document: Document) -> list[str]:
         *([f"{described} descriptions ignored"] if described else []),
         *(f"the control points of a {short_repr(kind)} are read as landmarks" for kind in sorted(kinds)),
     ]
+
+
+def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str:
+    """Control points keep their descriptions, markups their frame and display."""
+    document = json.loads(text)
+    given = zip(document["markups"], filled_points(before, filled), added_points(before, filled), strict=True)
+    for markup, own, added in given:
+        points, frame = markup["controlPoints"], SLICER_FRAMES[markup.get("coordinateSystem") or "LPS"]
+        for j, point in own.items():
+            points[j] |= {"position": _in_frame(point, frame), "positionStatus": "defined"}
+        for label, point in added.items():
+            points.append(_control_point(len(points), label, np.array(_in_frame(point, frame))))
+    return json.dumps(document, ensure_ascii=False, indent=4) + "\n"
+
+
+def _in_frame(point: Array, frame: str) -> list[float]:  # (3,) in LPS
+    return [float(x) for x in to_lps(point, frame)[0]]  # the conversion is its own inverse
 
 
 def render(file: LandmarkFile) -> str:

@@ -9,6 +9,7 @@ from ..errors import FormatError
 from ..typing import Array
 from .archive import Arrays, pack_arrays, read_arrays
 from .capabilities import Capabilities
+from .in_place import added_points
 from .landmark_file import (
     LabelledCloud,
     LandmarkFile,
@@ -77,6 +78,17 @@ def _weights(array: npt.NDArray[np.generic], shape: tuple[int, int], source: str
             source, None, "'weights' holds negative or infinite numbers", "expected numbers of at least 0"
         )
     return weights
+
+
+def fill_in(data: bytes, before: LandmarkFile, filled: LandmarkFile) -> bytes | None:
+    """Other arrays of the archive, and the type of the numbers, are kept."""
+    if any(added_points(before, filled)):
+        return None
+    arrays = read_arrays(data, "")
+    points = HOLDS.stack_points(filled)
+    if arrays["points"].dtype.kind == "f":
+        points = np.where(np.isnan(HOLDS.stack_points(before)), points, arrays["points"]).astype(arrays["points"].dtype)
+    return pack_arrays({**arrays, "points": points})
 
 
 def render(file: LandmarkFile) -> bytes:

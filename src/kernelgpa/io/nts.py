@@ -20,6 +20,7 @@ import numpy as np
 from ..observations.tables import AXES
 from ..typing import Array
 from .capabilities import Capabilities
+from .in_place import added_points, filled_points, split_lines
 from .landmark_file import (
     LabelledCloud,
     LandmarkFile,
@@ -29,7 +30,7 @@ from .landmark_file import (
     numbered_names,
     require_unique,
 )
-from .text import Lines, format_numbers, is_blank, is_one_word, short_repr
+from .text import Lines, format_number, format_numbers, is_blank, is_one_word, short_repr
 
 HOLDS = Capabilities("NTS")
 _HEADER = re.compile(
@@ -142,6 +143,22 @@ def _landmark_labels(columns: tuple[str, ...] | None, dimension: int) -> tuple[t
     if found == expected and all(labels) and len(set(labels)) == len(labels):
         return labels, ()
     return None, (f"column labels such as {short_repr(columns[0])} ignored: they name no landmarks",)
+
+
+def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None:
+    """Header, labels and comments are kept."""
+    lines, (k, d) = split_lines(text), before.clouds[0].points.shape
+    if any(added_points(before, filled)):
+        return None
+    content = [i for i, line in enumerate(lines) if not _is_skipped(line)]
+    words = [(i, match.span()) for i in content for match in re.finditer(r"\S+", lines[i])]
+    first = len(words) - len(before.clouds) * k * d  # the numbers are the last words of the file
+    for t, own in reversed(list(enumerate(filled_points(before, filled)))):
+        for j, point in sorted(own.items(), reverse=True):  # from the end, so that the other spans stay valid
+            for axis in reversed(range(d)):
+                i, (begin, end) = words[first + (t * k + j) * d + axis]
+                lines[i] = lines[i][:begin] + format_number(point[axis]) + lines[i][end:]
+    return "".join(lines)
 
 
 def render(file: LandmarkFile) -> str:

@@ -19,8 +19,9 @@ import numpy as np
 from ..errors import FormatError
 from ..typing import Array
 from .capabilities import Capabilities
+from .in_place import added_points, filled_points, split_lines, with_end_of
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, mark_unseen, numbered_labels, require_unique
-from .text import Lines, format_numbers, is_one_line, short_repr
+from .text import Lines, format_numbers, is_blank, is_one_line, short_repr
 
 HOLDS = Capabilities("TPS", labels=False)
 LANDMARK_KEYS = {"LM": 2, "LM3": 3}
@@ -163,6 +164,22 @@ def _notes(blocks: list[_Block], options: ReadOptions) -> tuple[str, ...]:
         notes.append(f"{len(curves)} curves with {points} points ignored; read them with curves=True")
     ignored = [key for key in ("COMMENT", "VARIABLES") if any(one.facts.get(key) for one in blocks)]
     return (*notes, *(f"{key} ignored" for key in ignored))
+
+
+def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None:
+    """Lines of points follow each other in the order of the landmarks; all other lines have an equals sign."""
+    lines, points = split_lines(text), filled_points(before, filled)
+    if any(added_points(before, filled)):
+        return None
+    keys = [line.partition("=")[0].strip().upper() for line in lines]
+    starts = [i for i, key in enumerate(keys) if key in LANDMARK_KEYS]
+    for own, start, end in zip(points, starts, [*starts[1:], len(lines)], strict=True):
+        scales = [lines[i].partition("=")[2].strip() for i in range(start, end) if keys[i] == "SCALE"]
+        scale = float("".join(scales) or 1)
+        rows = [i for i in range(start, end) if "=" not in lines[i] and not is_blank(lines[i])]
+        for j, point in own.items():
+            lines[rows[j]] = with_end_of(lines[rows[j]], format_numbers(point / scale))
+    return "".join(lines)
 
 
 def render(file: LandmarkFile) -> str:

@@ -20,8 +20,9 @@ import numpy as np
 from ..observations.tables import AXES
 from .capabilities import Capabilities
 from .frames import frames_of, is_one_label, unmeasured
+from .in_place import added_points, filled_points, split_lines, with_end_of
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, require_unique
-from .text import Lines, format_number, short_repr
+from .text import Lines, format_number, is_blank, short_repr
 
 HOLDS = Capabilities("TRC", names=False, planar=False, unit=True, times=True)
 FIRST_LINE = "PathFileType"
@@ -31,6 +32,7 @@ HEADER_FIELDS = (
 )
 NOT_MEASURED = ("", "nan", "na")
 MOST_DIGITS_OF_FRAME = 9
+FRAMES_FROM = 5  # lines above the first frame
 
 
 def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
@@ -113,6 +115,22 @@ def _counts(facts: dict[str, str], points: np.ndarray[tuple[int, ...], np.dtype[
         if name in facts and facts[name] != str(found):
             notes.append(f"the header announces {short_repr(facts[name])} {name[3:]}, and there are {found}")
     return notes
+
+
+def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None:
+    """Lines keep their other fields."""
+    lines, markers = split_lines(text), len(before.clouds[0].labels)
+    if any(added_points(before, filled)):
+        return None
+    content = [i for i in range(FRAMES_FROM, len(lines)) if not is_blank(lines[i])]
+    for i, own in zip(content, filled_points(before, filled), strict=True):
+        fields = lines[i].rstrip("\r\n").split("\t")
+        fields += [""] * (2 + 3 * markers - len(fields))
+        for j, point in own.items():
+            fields[2 + 3 * j : 5 + 3 * j] = map(format_number, point.tolist())
+        if own:
+            lines[i] = with_end_of(lines[i], "\t".join(fields))
+    return "".join(lines)
 
 
 def render(file: LandmarkFile) -> str:
