@@ -81,9 +81,9 @@ def shape(
 ) -> None:
     """Learn a shape model: mean, modes, scores, sizes, outliers.
 
-    The folder holds the aligned clouds (aligned.csv), a table of the clouds (clouds.csv), the modes (modes.csv), the
-    model (model.npz), plots, and the report (report.html) with a slider through each mode.  With --metadata, the scores
-    are coloured by the first column of the table.
+    The folder holds the aligned clouds (aligned.csv), the modes (modes.csv), the tables of the report (clouds.csv,
+    landmarks.csv, findings.csv), the model (model.npz), plots, and the report (report.html) with a slider through each
+    mode.  With --metadata, the scores are coloured by the first column of the table.
 
     Examples:
 

@@ -73,8 +73,8 @@ def _column_values(column: Column) -> Sequence[object]:
 
 
 def findings_table(findings: Sequence[ReportedFinding]) -> str:
-    header = ("code", "finding", "severity", "found", "action")
-    rows = ((one.code, one.kind, round(one.severity, 4), one.found, one.action) for one in findings)
+    header = ("code", "finding", "severity", "note", "found", "action")
+    rows = ((one.code, one.kind, round(one.severity, 4), one.note, one.found, one.action) for one in findings)
     return csv_text(header, rows)
 
 

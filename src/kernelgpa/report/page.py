@@ -62,7 +62,8 @@ def render(
     shape_model : ShapeModel, optional
         A fitted model of the same clouds and landmarks, of which the page then shows modes and scores.
     """
-    assessment = registration if isinstance(registration, Assessment) else Assessment.of(registration)
+    statistics = None if shape_model is None else shape_model.statistics_  # one mean shape in the whole page
+    assessment = registration if isinstance(registration, Assessment) else Assessment.of(registration, statistics)
     metadata = metadata or Metadata()
     limits = limits or PageLimits()
     data = page_data(assessment, metadata, limits)

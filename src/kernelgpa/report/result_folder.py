@@ -52,7 +52,7 @@ from .metadata import Metadata
 from .page import render
 from .shape_folder import MODEL, read_shape_model, write_shapes
 from .summary import Assessment, Summary, settings_for_file, summarise
-from .tables import Column
+from .tables import Column, with_attributes
 
 PICTURE = "clouds.png"
 RESULT_FILES = {
@@ -181,12 +181,12 @@ def _tables(assessment: Assessment, metadata: Metadata) -> dict[str, str]:
     """Every table of the page, and the superimposed clouds."""
     gpa = assessment.gpa
     observations = gpa.observations_
-    columns = assessment.cloud_columns(metadata.attributes)
+    columns = assessment.cloud_columns({})
     if metadata.times is not None:
         columns = [Column("time", "number", "time", np.asarray(metadata.times, dtype=np.float64)), *columns]
     tables = {
         ALIGNED: aligned_table(gpa, metadata.procrustes),
-        CLOUDS: column_table("cloud", observations.names, columns),
+        CLOUDS: column_table("cloud", observations.names, with_attributes(columns, metadata.attributes)),
         LANDMARKS: column_table("landmark", observations.landmarks, assessment.landmark_columns),
         FINDINGS: findings_table(assessment.reported_findings(metadata)),
         SUSPICIOUS: suspicious_table(gpa),

@@ -1,8 +1,9 @@
 """The result folder of ``kernelgpa shape``.
 
 aligned.csv    all clouds after their poses (Procrustes coordinates), unseen landmarks predicted
-clouds.csv     for each cloud its size, distances, flags of outliers and scores
+clouds.csv     for each cloud its size, distances, flags of outliers, errors, scores and attributes
 modes.csv      for each mode its variance and the displacement of each landmark
+landmarks.csv, findings.csv  the other tables of the page
 model.npz      the shape model; ``kernelgpa.load(folder)`` returns it
 *.png          scree plot with a null model, scores, mean shape along the modes
 report.html    the page of the registration, with a slider through each mode and the scores
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +24,27 @@ from ..io.shape_file import is_shape_model, to_bytes
 from ..plotting.shapes import mode_shapes, score_scatter, scree
 from ..shape import ShapeModel
 from ..shape.alignment import estimator
-from .csv_tables import coordinate_table, csv_text
+from .csv_tables import (
+    ALIGNED,
+    CLOUDS,
+    FINDINGS,
+    LANDMARKS,
+    column_table,
+    coordinate_table,
+    csv_text,
+    findings_table,
+)
 from .metadata import Metadata
 from .page import render
 from .summary import Assessment
+from .tables import Column, with_attributes
 
 MODEL = "model.npz"  # in every result folder
 REPORT_PAGE = "report.html"
 PICTURES = ("scree.png", "scores.png", "modes.png")
+MODES = "modes.csv"
 SHAPE_FILES = {
-    "aligned.csv",
-    "clouds.csv",
-    "modes.csv",
+    *(ALIGNED, CLOUDS, LANDMARKS, FINDINGS, MODES),
     MODEL,
     REPORT_PAGE,
     *PICTURES,
@@ -58,58 +67,47 @@ def write_shapes(model: ShapeModel, folder: Path, metadata: Metadata) -> None:
     """Write the result folder, complete or not at all."""
     folder = folder.resolve()
     require_replaceable_shapes(folder)
+    assessment, observations = _assessment(model), model.observations_
+    columns = [*assessment.cloud_columns({}), *_model_columns(model)]
+    tables = {
+        ALIGNED: coordinate_table(observations, model.aligned_),
+        CLOUDS: column_table("cloud", observations.names, with_attributes(columns, metadata.attributes)),
+        LANDMARKS: column_table("landmark", observations.landmarks, assessment.landmark_columns),
+        FINDINGS: findings_table(assessment.reported_findings(metadata)),
+        MODES: csv_text(*_mode_rows(model)),
+    }
     files = {
-        "aligned.csv": coordinate_table(model.observations_, model.aligned_).encode(),
-        "clouds.csv": csv_text(*_cloud_rows(model, metadata.attributes)).encode(errors="backslashreplace"),
-        "modes.csv": csv_text(*_mode_rows(model)).encode(),
+        **{name: text.encode(errors="backslashreplace") for name, text in tables.items()},
         MODEL: to_bytes(model),
-        REPORT_PAGE: _page(model, metadata).encode(),
+        REPORT_PAGE: render(assessment, metadata, shape_model=model).encode(),
         **_pictures(model, metadata),
     }
     write_folder(folder, files)
 
 
-def _page(model: ShapeModel, metadata: Metadata) -> str:
-    """The report of the registration behind the model, which is computed again, with the sections of the model."""
+def _assessment(model: ShapeModel) -> Assessment:
+    """The registration behind the model, which is computed again, with the sizes and distances of the model."""
     gpa = estimator("faithful" if model.alignment_ == "faithful" else "rigid", bool(model.scaling))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelGPAWarning)  # the page lists them
-        assessment = Assessment.of(gpa.fit(model.observations_))
-    return render(assessment, metadata, shape_model=model)
+        return Assessment.of(gpa.fit(model.observations_), model.statistics_)
 
 
-def _cloud_rows(model: ShapeModel, attributes: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[Any]]]:
-    k = model.scores_.shape[1]
-    header = [
-        "cloud",
-        "centroid_size",
-        "procrustes_distance",
-        "outlier",
-        "mahalanobis_distance",
-        "outlier_score",
-        "badly_predicted",
-        "seen",
+def _model_columns(model: ShapeModel) -> list[Column]:
+    """What the model adds to the table of the clouds."""
+    outlier_scores = model.outlier_scores_
+    badly_predicted = (outlier_scores > model.outlier_threshold_).astype(np.float64)
+    scores = [("score", model.scores_), ("score_sd", model.score_deviations_)]
+    return [
+        Column("mahalanobis_distance", "number", "Mahalanobis distance", model.mahalanobis_distances_),
+        Column("outlier_score", "number", "outlier score", outlier_scores),
+        Column("badly_predicted", "flag", "badly predicted", badly_predicted),
+        *(
+            Column(f"{name}_{i + 1}", "number", name, values[:, i])
+            for name, values in scores
+            for i in range(values.shape[1])
+        ),
     ]
-    header += [f"score_{i + 1}" for i in range(k)] + [f"score_sd_{i + 1}" for i in range(k)]
-    seen = model.observations_.visible.sum(axis=1)
-    statistics, outlier_scores = model.statistics_, model.outlier_scores_
-    badly_predicted = outlier_scores > model.outlier_threshold_
-    columns = (
-        [repr(float(x)) for x in statistics.centroid_sizes],
-        [repr(float(x)) for x in statistics.distances],
-        ["yes" if far else "no" for far in statistics.is_outlier],
-        [repr(float(x)) for x in model.mahalanobis_distances_],
-        [repr(float(x)) for x in outlier_scores],
-        ["yes" if far else "no" for far in badly_predicted],
-        [int(count) for count in seen],
-    )
-    scores = np.hstack([model.scores_, model.score_deviations_])
-    rows = [
-        [str(name), *own, *(repr(float(x)) for x in scores[t])]
-        for t, (name, *own) in enumerate(zip(model.observations_.names, *columns, strict=True))
-    ]
-    given = [name if name not in header else f"{name}_given" for name in attributes]
-    return header + given, [[*row, *own] for row, *own in zip(rows, *attributes.values(), strict=True)]
 
 
 def _mode_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:

@@ -67,18 +67,16 @@ class Assessment:
     gpa: GPA
     agreement: Agreement
     findings: list[Finding]
+    procrustes: ProcrustesStatistics
 
     @classmethod
-    def of(cls, gpa: GPA) -> Assessment:
+    def of(cls, gpa: GPA, procrustes: ProcrustesStatistics | None = None) -> Assessment:
+        """Assess a registration; ``procrustes`` are the sizes and distances of a shape model, if there is one."""
         if not isinstance(gpa, GPA):
             raise InvalidSetting(
                 f"found {type(gpa).__name__}; expected a fitted registration, such as KernelGPA().fit(points)"
             )
-        return cls(gpa, Agreement(gpa), gpa.diagnose())
-
-    @cached_property
-    def procrustes(self) -> ProcrustesStatistics:
-        return procrustes_statistics(self.gpa)
+        return cls(gpa, Agreement(gpa), gpa.diagnose(), procrustes or procrustes_statistics(gpa))
 
     @cached_property
     def names(self) -> list[str]:

@@ -46,10 +46,18 @@ def cloud_columns(
         takes_part = np.ones(len(agreement.visible))
         takes_part[gpa.registration_.problem.left_out] = 0.0
         columns.append(_column("takes_part", "membership", "in the map", takes_part))
+    return with_attributes(columns, attributes)
+
+
+def with_attributes(columns: Sequence[Column], attributes: Mapping[str, Sequence[str]]) -> list[Column]:
+    """Return the columns and those of attributes, renamed if their names are taken."""
     names = {column.name for column in columns}
-    return columns + [
-        Column(name if name not in names else f"{name}_given", "text", name, list(texts))
-        for name, texts in attributes.items()
+    return [
+        *columns,
+        *(
+            Column(name if name not in names else f"{name}_given", "text", name, list(texts))
+            for name, texts in attributes.items()
+        ),
     ]
 
 
