@@ -142,6 +142,11 @@ def test_missing_files_are_one_clear_error(tmp_path):
         io.read(tmp_path / "y.csv")
     with pytest.raises(InvalidSetting, match="no file"):
         io.read_clouds([])
+    with pytest.raises(FormatError, match="skulls: there is no such file or folder"):
+        io.read_clouds([tmp_path / "skulls"])
+    (tmp_path / "scans.zip").touch()
+    with pytest.raises(FormatError, match=r"scans\.zip: the suffix is of no known format"):
+        io.read_clouds([tmp_path / "scans.zip"])
     (tmp_path / "z.csv").write_bytes(b"cloud,landmark,x,y\na,1,2,3\n\xff\n")
     with pytest.raises(FormatError, match="line 3: the text is not UTF-8"):
         io.read(tmp_path / "z.csv")

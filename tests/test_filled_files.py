@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,7 @@ def test_a_recording_with_gaps_becomes_one_without_in_one_command(kernelgpa, nam
     assert code == 0
     assert printed.startswith("3 markers filled in; 1 file")
     assert messages.startswith("24 frames, 9 markers in 3D")
+    assert re.search(r"expected error of a marker that is filled in: mean \S+ mm, median \S+ mm\n", messages)
     assert "cloud" not in printed + messages
     assert "landmark" not in printed + messages
     filled = io.read(Path("filled") / name)

@@ -207,7 +207,7 @@ def _by_model(matched: MatchedClouds, model: ShapeModel) -> tuple[Array, Array]:
 def _completed(matched: MatchedClouds, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
     """The clouds as they complete each other, and standard deviations; NaN for a landmark that no cloud saw."""
     observations, seen = _seen(matched)
-    points, covariances = _predicted(observations, method, scaling)
+    points, covariances = _predicted(observations, method, scaling, matched.unit)
     whole, deviations = np.full(matched.points.shape, np.nan), np.full(matched.points.shape[:2], np.nan)
     whole[:, seen], deviations[:, seen] = points, _deviations(covariances)
     return whole, deviations
@@ -218,15 +218,20 @@ def _deviations(covariances: Array) -> Array:  # (n, m, d, d) -> (n, m)
     return np.asarray(np.sqrt(np.trace(covariances, axis1=2, axis2=3) / covariances.shape[-1]))
 
 
-def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
+def _predicted(
+    observations: Observations, method: ImputeMethod, scaling: bool, unit: str | None
+) -> tuple[Array, Array]:
     """All landmarks of all clouds, and the covariances of those that were not seen."""
     if method is ImputeMethod.KERNEL or (method is ImputeMethod.AUTO and len(observations.clouds) < 3):
         found = KernelGPA().fit(observations).impute(return_cov=True)
         assert isinstance(found, tuple)
         return found
     model = ShapeModel(scaling=scaling).fit(observations)
-    error = model.expected_error_
-    print_message(f"expected error of a landmark that is filled in: mean {error.mean:.4g}, median {error.median:.4g}")
+    error, suffix = model.expected_error_, f" {unit}" if unit else ""
+    print_message(
+        "expected error of a landmark that is filled in: "
+        f"mean {error.mean:.4g}{suffix}, median {error.median:.4g}{suffix}"
+    )
     found = model.impute(return_cov=True)
     assert isinstance(found, tuple)
     return found

@@ -26,9 +26,15 @@ def expand(paths: Sequence[Path], recursive: bool, suffixes: Sequence[str]) -> t
             inside, left_out = _landmark_files(path, recursive, suffixes)
             found += inside
             notes += left_out
-        else:
+        elif path.exists():
             found.append(path)
+        else:
+            raise not_found(path)
     return found, notes
+
+
+def not_found(path: Path) -> FormatError:
+    return FormatError(path, None, "there is no such file or folder", "check the name")
 
 
 def known_suffix(path: Path, suffixes: Sequence[str]) -> str | None:

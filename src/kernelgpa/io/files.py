@@ -18,7 +18,7 @@ from . import c3d, csv_file, fcsv, mat, morphologika, mrk_json, npz, nts, obj, o
 from .atomic import write_bytes
 from .capabilities import Capabilities
 from .chosen import choose_frames, choose_markers
-from .file_list import expand, known_suffix
+from .file_list import expand, known_suffix, not_found
 from .landmark_file import LandmarkFile, ReadOptions, missing_text
 from .matching import MatchedClouds, match_clouds
 from .text import decode_utf8, is_unicode
@@ -112,7 +112,7 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> La
     """Read one file: all of it, or the frames and markers that the options name."""
     path, options = Path(path), options or ReadOptions()
     if not path.exists():
-        raise FormatError(path, None, "there is no such file or folder", "check the name")
+        raise not_found(path)
     suffix = suffix_of(path)
     if not is_unicode(path.name):
         raise FormatError(repr(str(path)), None, "the file name is not valid Unicode", "rename the file")
@@ -123,7 +123,7 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> La
     except IsADirectoryError:
         raise FormatError(path, None, "it is a folder", "expected a file") from None
     except FileNotFoundError:  # removed just now
-        raise FormatError(path, None, "there is no such file or folder", "check the name") from None
+        raise not_found(path) from None
     name = unicodedata.normalize("NFC", path.name[: -len(suffix)])  # some systems store an umlaut as two characters
     file = FORMATS[suffix].parse(data, str(path), replace(options, name=name))
     if not file.clouds:
