@@ -43,7 +43,6 @@ METHODS = {
 GRID = [(b, s) for b in np.geomspace(0.1, 3, 8) for s in np.geomspace(1e-5, 30, 8)]
 WRONG = 0.1
 LARGEST_RATIO_TO_GRID = 1.05
-LARGEST_RATIO_OF_WRONG = 2.0
 COVERAGE = (0.85, 0.94)
 EXPECTED_RATIO = (0.7, 1.3)
 TIMES = {  # settings of a liver, and the largest ratio

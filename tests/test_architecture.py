@@ -28,6 +28,7 @@ CONVENTIONS = {
     "MAX_ROTATION": "simulate/",  # of the poses of a scene
     "MAX_SHIFT": "simulate/",
 }
+EACH_EXPERIMENT = "Plan"  # the class of the plans FULL and QUICK
 
 
 def constants_of(tree):
@@ -68,6 +69,15 @@ def test_the_rule_sees_tuples_and_annotations():
     first, second = ast.parse("LIMIT, OTHER = 1, 2"), ast.parse("LIMIT: int = 3")
     assert ambiguous({"a.py": first, "b.py": second}) == {"LIMIT": {"1": ["a.py"], "3": ["b.py"]}}
     assert ambiguous({"a.py": first, "b.py": ast.parse("LIMIT = 1")}) == {}
+
+
+def test_no_class_has_two_meanings():
+    classes = defaultdict(list)
+    for module, tree in MODULES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(module)
+    assert {name: found for name, found in classes.items() if len(found) > 1 and name != EACH_EXPERIMENT} == {}
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)

@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 
-from kernelgpa.cli.options import Method
+from kernelgpa.cli.options import MethodChoice
 from kernelgpa.cli.stream import StreamMethod
 from kernelgpa.estimators.methods import METHODS
 
 
 def test_the_command_line_offers_the_methods_of_the_table():
-    assert [one.value for one in Method] == list(METHODS)
+    assert [one.value for one in MethodChoice] == list(METHODS)
     assert {one.value for one in StreamMethod} == {name for name, one in METHODS.items() if one.estimator._deforms}
 
 

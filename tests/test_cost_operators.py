@@ -15,7 +15,7 @@ from kernelgpa.gauge.baselines import factorisation
 from kernelgpa.gauge.initial import affine_cost
 from kernelgpa.spectrum.dense import DenseCost
 from kernelgpa.spectrum.eigenpairs import bottom_eigenpairs
-from kernelgpa.spectrum.low_rank import Block, Features, LowRankCost
+from kernelgpa.spectrum.low_rank import Block, LowRankCost, TotalFeatures
 from kernelgpa.spectrum.operator import DiagonalPlusLowRank, OperatorLimits
 from kernelgpa.spectrum.total import total_cost
 from kernelgpa.warps import AffineFamily, KernelFamily
@@ -95,7 +95,7 @@ def test_an_operator_and_its_inverse_equal_the_dense_matrix(kind, seed, scale, l
     cost = (
         DenseCost(Q)
         if kind is DenseCost
-        else LowRankCost(Features(weights, (Block(np.arange(len(basis)), weights, basis),)))
+        else LowRankCost(TotalFeatures(weights, (Block(np.arange(len(basis)), weights, basis),)))
     )
     x = rng.standard_normal((m, 4))
     assert cost.landmarks == m

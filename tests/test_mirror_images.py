@@ -26,7 +26,7 @@ from kernelgpa import (
     load as load_model,
 )
 from kernelgpa.gauge.rotations import motion_onto
-from kernelgpa.streaming.frames.json_lines import Frame
+from kernelgpa.streaming.frames.json_lines import FrameLine
 from kernelgpa.streaming.frames.pipeline import FramePipeline
 from shared_data import load
 
@@ -171,7 +171,7 @@ def test_every_frame_of_a_stream_gets_a_pose_and_mirror_images_are_named():
     order = [0, 1, 3, 4, ODD, 5]
     reports = []
     for t in order:
-        pipeline.add(Frame(t, float(t), ids, points[t]), line=t)
+        pipeline.add(FrameLine(t, float(t), ids, points[t]), line=t)
         reports.append(pipeline.update().as_json())
     odd = reports[order.index(ODD)]
     assert odd["mirrored"]

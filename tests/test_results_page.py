@@ -53,7 +53,7 @@ def write_results(folder, quick):
         [Parameter("clouds", "60", "6")],
     )
     data = Outcome("data-apes", "apes", "", [table], [Claim("here: c", True, "1 < 2")], {})
-    run = stored.Run("kernelgpa reproduce liver", "1", quick, 0)
+    run = stored.StoredRun("kernelgpa reproduce liver", "1", quick, 0)
     return write([with_paper_numbers(liver, paper_numbers()), data], folder, run).parent
 
 

@@ -17,7 +17,7 @@ from kernelgpa.observations.collection import as_observations
 from kernelgpa.simulate import exchanged
 from kernelgpa.trust.cross_validation import cross_validate_problem
 from kernelgpa.trust.folds import landmark_folds
-from kernelgpa.trust.grid import Search
+from kernelgpa.trust.grid import GridSearch
 from kernelgpa.trust.trials import Scoring
 from kernelgpa.warps.kernels import Kernel
 from shared_data import load
@@ -312,7 +312,7 @@ def test_a_setting_whose_score_is_nan_does_not_win():
         return result
 
     scoring = Scoring(problem, landmark_folds(3, problem), robust=False, validate=validate)
-    searches = [Search(fixed_kernel(), {"bandwidth": [0.2, 0.5]})]
+    searches = [GridSearch(fixed_kernel(), {"bandwidth": [0.2, 0.5]})]
     tuning = selection.search_settings(searches, scoring, rounds=0)
     assert tuning.best_trial.settings == {"bandwidth": 0.5}
     assert "double precision" in tuning.trials[0].failure

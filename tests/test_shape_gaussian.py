@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist
 
 from kernelgpa import KernelGPA
 from kernelgpa.observations.cloud import Cloud
-from kernelgpa.shape.learning import Settings, TrainingClouds, learn
+from kernelgpa.shape.learning import ShapeSettings, TrainingClouds, learn
 from kernelgpa.shape.patterns import Patterns
 from kernelgpa.shape.spaces import BasisSpace, FullSpace, Shapes, motions
 
@@ -163,6 +163,6 @@ def test_expectation_maximisation_on_complete_data_is_the_empirical_covariance()
     rng, shapes, _ = scene()
     y = rng.standard_normal((9, 36))
     clouds = TrainingClouds.of(y, np.ones_like(y, dtype=bool), np.ones(9), np.zeros(36))
-    found = learn(clouds, FullSpace(shapes), Settings(0.5, 0.1, 0.3), rounds=5)
+    found = learn(clouds, FullSpace(shapes), ShapeSettings(0.5, 0.1, 0.3), rounds=5)
     np.testing.assert_allclose(found.covariance, np.cov(y.T), atol=1e-12)
     np.testing.assert_allclose(found.mean, y.mean(axis=0), atol=1e-14)

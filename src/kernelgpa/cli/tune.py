@@ -18,7 +18,7 @@ from ..trust import selection
 from . import options
 from .app import app
 from .messages import print_json, print_matching, print_message, printed_warnings, use_words_of, worded
-from .options import Method
+from .options import MethodChoice
 from .options.groups import MatchOptions, with_option_groups
 from .settings import MethodSettings, input_section
 
@@ -40,7 +40,7 @@ def tune(
     files: options.Files,
     *,
     output: SettingsFile = None,
-    method: Annotated[Method, typer.Option(help="Family of warps: kernel or tps.")] = Method.KERNEL,
+    method: Annotated[MethodChoice, typer.Option(help="Family of warps: kernel or tps.")] = MethodChoice.KERNEL,
     bandwidth: Bandwidths = None,
     smoothing: Smoothings = None,
     kernel: Kernels = None,

@@ -56,7 +56,7 @@ class GPA(FittedAttributes, BaseEstimator, ABC):
     _sizes_differ = False  # whether clouds of any size are expected
     modes: str | int
     robust: str | None
-    mirrored: str = "leave-out"
+    mirrored: str
     n_jobs: int | None
     _known_backward: tuple[Registration, BackwardWarps] | None = None
 

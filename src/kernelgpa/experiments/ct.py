@@ -19,19 +19,19 @@ from ..trust import metrics
 from ..typing import Array, IndexArray
 from . import scenes, scoring
 from .figures import CaptionedFigure, panel_per_method
-from .scoring import Scores, Settings, TuningPlan
+from .scoring import ExperimentSettings, Scores, TuningPlan
 from .tables import ALL_METHODS, PROGRAM_KERNEL, TUNED, Claim, Outcome, Parameter, Table, paper_claims, paper_numbers
 
 
 @dataclass(frozen=True)
 class Plan:
     seen_in: Mapping[int, int]  # how many landmarks are seen in exactly this many clouds
-    settings: Settings
+    settings: ExperimentSettings
     tuning: TuningPlan
 
 
 PAPER_COUNTS = {3: 480, 4: 482, 5: 211, 6: 147}
-PAPER_SETTINGS = Settings(bandwidth=0.20, smoothing=0.05)
+PAPER_SETTINGS = ExperimentSettings(bandwidth=0.20, smoothing=0.05)
 FULL = Plan(seen_in=PAPER_COUNTS, settings=PAPER_SETTINGS, tuning=scoring.FULL_TUNING)
 QUICK = Plan(seen_in={3: 120, 4: 120, 5: 80, 6: 60}, settings=PAPER_SETTINGS, tuning=scoring.QUICK_TUNING)
 
@@ -149,7 +149,7 @@ def fit_categories(
     points: Array,  # (n, m, d)
     seen_in: IndexArray,  # (m,)
     test: Array,  # (n, m, d)
-    settings: Settings,
+    settings: ExperimentSettings,
     tuning: TuningPlan,
     truth: Array | None = None,  # (m, d)
 ) -> Categories:

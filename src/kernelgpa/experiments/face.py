@@ -22,7 +22,7 @@ from ..typing import BoolArray, IndexArray
 from . import scenes, scoring
 from .figures import CaptionedFigure, colour_limit, panel_per_method, scatter_values
 from .scenes import FaceScene
-from .scoring import Scores, Settings, TuningPlan
+from .scoring import ExperimentSettings, Scores, TuningPlan
 from .tables import (
     ALL_METHODS,
     IN_PAPER,
@@ -41,12 +41,12 @@ from .tables import (
 @dataclass(frozen=True)
 class Plan:
     vertices: int  # of the head
-    settings: Settings
+    settings: ExperimentSettings
     tuning: TuningPlan
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedFace:
     """Heads, and all methods fitted to them."""
 
     scene: simulate.Faces
@@ -54,7 +54,7 @@ class Fitted:
     test: IndexArray  # vertices
 
 
-PAPER_SETTINGS = Settings(bandwidth=0.25, smoothing=0.2)
+PAPER_SETTINGS = ExperimentSettings(bandwidth=0.25, smoothing=0.2)
 FULL = Plan(vertices=5118, settings=PAPER_SETTINGS, tuning=scoring.FULL_TUNING)
 QUICK = Plan(vertices=2000, settings=PAPER_SETTINGS, tuning=scoring.QUICK_TUNING)
 
@@ -70,7 +70,7 @@ def run(plan: Plan, seed: int) -> Outcome:
     """Return the tables and figures of the faces: Table 2 and Figures 9 to 12 of the paper."""
     calibrated = _fit(scenes.CALIBRATED_FACE, plan, seed)
     harder = _fit(scenes.HARDER_FACE, plan, seed)
-    harder = Fitted(harder.scene, harder.models, np.setdiff1d(harder.test, harder.scene.landmarks))
+    harder = FittedFace(harder.scene, harder.models, np.setdiff1d(harder.test, harder.scene.landmarks))
     title = "distance of each expression from the mean map"
     distances = _distances("face-expressions", title, calibrated)
     scores = {name: _scores(one) for name, one in (("all", calibrated), ("harder", harder))}
@@ -101,17 +101,17 @@ def run(plan: Plan, seed: int) -> Outcome:
     )
 
 
-def _fit(constants: FaceScene, plan: Plan, seed: int) -> Fitted:
+def _fit(constants: FaceScene, plan: Plan, seed: int) -> FittedFace:
     scene = scenes.face(constants, plan.vertices, seed)
-    return Fitted(scene, scoring.fit_methods(scene.points, plan.settings, plan.tuning), face_vertices(scene))
+    return FittedFace(scene, scoring.fit_methods(scene.points, plan.settings, plan.tuning), face_vertices(scene))
 
 
-def _distances(name: str, title: str, one: Fitted) -> Table:
+def _distances(name: str, title: str, one: FittedFace) -> Table:
     surfaces = one.scene.surfaces[:, one.test]
     return scoring.distance_table(name, title, one.scene.expressions, one.models, surfaces, "mm")
 
 
-def _scores(one: Fitted) -> dict[str, Scores]:
+def _scores(one: FittedFace) -> dict[str, Scores]:
     return scoring.score_methods(one.models, one.scene.surfaces[:, one.test], one.scene.template)
 
 
@@ -128,7 +128,7 @@ def _about(plan: Plan, calibrated: simulate.Faces, harder: simulate.Faces, seed:
     )
 
 
-def _units(one: Fitted, settings: Settings) -> tuple[Table, Claim]:
+def _units(one: FittedFace, settings: ExperimentSettings) -> tuple[Table, Claim]:
     """Compare the thin-plate warps with the smoothing 0.01 in mm and in metres, in which heads are often stored.
 
     The smoothing of thin-plate warps in 3D has the unit of a length: 0.01 m is 1000 times as smooth as 0.01 mm.
@@ -201,7 +201,7 @@ def _claims(table: Table) -> list[Claim]:
     return claims
 
 
-def _figure(one: Fitted) -> Figure:
+def _figure(one: FittedFace) -> Figure:
     """Draw one row per method: the mean map with the disagreement there, then each expression; one colour scale."""
     scene, front = one.scene, one.test
     warped = {method: one.models[method].transform_clouds(scene.surfaces[:, front]) for method in ALL_METHODS}

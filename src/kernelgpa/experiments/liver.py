@@ -22,7 +22,7 @@ from ..typing import Array, BoolArray
 from . import scenes, scoring
 from .figures import CaptionedFigure, panel_per_method, surface_per_method
 from .scenes import LiverScene, Measurement
-from .scoring import Scores, Settings, TuningPlan
+from .scoring import ExperimentSettings, Scores, TuningPlan
 from .tables import ALL_METHODS, PROGRAM_KERNEL, Claim, Outcome, Parameter, Table, paper_claims, paper_numbers
 
 
@@ -31,12 +31,12 @@ class Plan:
     clouds: int
     measurements: Mapping[str, Measurement]  # poses, extrapolation and the figures of them use the last
     harder: Mapping[str, Measurement]  # of the harder livers
-    settings: Settings
+    settings: ExperimentSettings
     tuning: TuningPlan
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedLiver:
     """A scene, and all methods fitted to it."""
 
     measurement: Measurement
@@ -51,7 +51,7 @@ MEASUREMENTS = {
     "both": Measurement(hidden=0.3, noise=1.0),
 }
 HARDER = {name: MEASUREMENTS[name] for name in ("exact", "both")}
-PAPER_SETTINGS = Settings(bandwidth=0.25, smoothing=0.1)
+PAPER_SETTINGS = ExperimentSettings(bandwidth=0.25, smoothing=0.1)
 FULL = Plan(60, MEASUREMENTS, HARDER, PAPER_SETTINGS, tuning=scoring.FULL_TUNING)
 QUICK = Plan(15, MEASUREMENTS, HARDER, PAPER_SETTINGS, tuning=scoring.QUICK_TUNING)
 
@@ -93,17 +93,17 @@ def run(plan: Plan, seed: int) -> Outcome:
 
 def _fit(
     by_deformation: Mapping[str, LiverScene], measurements: Mapping[str, Measurement], plan: Plan, seed: int
-) -> dict[str, Fitted]:
+) -> dict[str, FittedLiver]:
     """Return for each measurement the scene and the fitted methods."""
     deformation = scenes.available_deformation()
     fits = {}
     for name, measurement in measurements.items():
         scene = scenes.liver(by_deformation[deformation], deformation, plan.clouds, measurement, seed)
-        fits[name] = Fitted(measurement, scene, scoring.fit_methods(scene.points, plan.settings, plan.tuning))
+        fits[name] = FittedLiver(measurement, scene, scoring.fit_methods(scene.points, plan.settings, plan.tuning))
     return fits
 
 
-def _as_in_the_paper(fits: Mapping[str, Fitted], seed: int) -> dict[str, dict[str, Scores]]:
+def _as_in_the_paper(fits: Mapping[str, FittedLiver], seed: int) -> dict[str, dict[str, Scores]]:
     """Score on all vertices with the noise of the measurement; if there is noise, also on exact vertices."""
     scores = {}
     for name, one in fits.items():
@@ -114,7 +114,7 @@ def _as_in_the_paper(fits: Mapping[str, Fitted], seed: int) -> dict[str, dict[st
     return scores
 
 
-def _with_exact_test(one: Fitted, truth: Array | None = None) -> dict[str, Scores]:
+def _with_exact_test(one: FittedLiver, truth: Array | None = None) -> dict[str, Scores]:
     """Score on the vertices that are not landmarks, without noise."""
     others = np.setdiff1d(np.arange(len(one.scene.vertices)), one.scene.landmarks)
     return scoring.score_methods(one.models, one.scene.surfaces[:, others], truth)
@@ -155,7 +155,7 @@ def _region(scene: simulate.Simulation) -> BoolArray:  # (v,)
     return np.asarray(np.linalg.norm(scene.vertices - tip, axis=1) < REGION_RADIUS)
 
 
-def _extrapolation(fits: Mapping[str, Fitted], plan: Plan) -> tuple[Table, CaptionedFigure]:
+def _extrapolation(fits: Mapping[str, FittedLiver], plan: Plan) -> tuple[Table, CaptionedFigure]:
     """Score the region that is hidden in all clouds; the figure shows the first scene."""
     where = f"in a region of {REGION_RADIUS:g} mm that no cloud saw"
     scores = {}
@@ -181,7 +181,7 @@ def _claims(table: Table) -> list[Claim]:
 # -- figures --
 
 
-def _figures(exact: Fitted, last: Fitted, name: str) -> dict[str, CaptionedFigure]:
+def _figures(exact: FittedLiver, last: FittedLiver, name: str) -> dict[str, CaptionedFigure]:
     return {
         "set-up": CaptionedFigure.of(
             _set_up(exact.scene), "The landmarks, some of the sensors, and in red the landmarks of the hidden region."
@@ -197,7 +197,7 @@ def _figures(exact: Fitted, last: Fitted, name: str) -> dict[str, CaptionedFigur
     }
 
 
-def _surface(one: Fitted) -> Figure:
+def _surface(one: FittedLiver) -> Figure:
     """Draw the disagreement of each method on the surface."""
     scores = scoring.score_methods(one.models, one.scene.surfaces)
     values = {method: scores[method].consistency for method in ALL_METHODS}

@@ -18,7 +18,7 @@ from ..errors import InvalidSetting
 from ..io.atomic import require_writable
 from . import ct, face, liver, published, scales
 from .output.page import require_replaceable, write
-from .output.stored import Run, finished
+from .output.stored import StoredRun, finished
 from .tables import Outcome, paper_numbers, with_paper_numbers
 
 Plan = TypeVar("Plan")
@@ -69,7 +69,7 @@ def reproduce(
     require_replaceable(output)
     require_writable(output)
     found = None if data is None else published.require_data(data)
-    run = Run(_command(names, output, quick, seed, data), version("kernelgpa"), quick, seed)
+    run = StoredRun(_command(names, output, quick, seed, data), version("kernelgpa"), quick, seed)
     kept = {one.name: one for one in finished(output, run) if one.name in experiments} if resume else {}
     if not set(kept) <= set(selected):
         selected += [name for name in kept if name not in selected]

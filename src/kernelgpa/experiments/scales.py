@@ -37,7 +37,7 @@ from ..trust.metrics import map_error
 from ..typing import Array
 from .figures import CaptionedFigure
 from .gauges import cross_validate_gauges
-from .scoring import FULL_TUNING, QUICK_TUNING, Settings, TuningPlan, as_code, fit_tuned, own_claims
+from .scoring import FULL_TUNING, QUICK_TUNING, ExperimentSettings, TuningPlan, as_code, fit_tuned, own_claims
 from .tables import (
     AUTOMATIC,
     FAITHFUL,
@@ -98,7 +98,9 @@ Errors = dict[tuple[str, str], Array]  # by warps and scales, or by warps and me
 
 def models(scale_method: str) -> dict[str, DeformableGPA]:
     thin_plate = {
-        f"thin-plate {count}": TPSGPA(count, Settings.thin_plate_smoothing, modes="program", scale_method=scale_method)
+        f"thin-plate {count}": TPSGPA(
+            count, ExperimentSettings.thin_plate_smoothing, modes="program", scale_method=scale_method
+        )
         for count in CONTROL_POINTS
     }
     return {

@@ -45,7 +45,7 @@ FOLD_COUNT = "points at folds (count)"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ExperimentSettings:
     """The settings that the paper states for its methods in one experiment."""
 
     bandwidth: float
@@ -86,7 +86,7 @@ QUICK_TUNING = TuningPlan(
 # -- the methods --
 
 
-def fit_methods(points: Array, settings: Settings, tuning: TuningPlan) -> dict[str, GPA]:  # (n, m, d)
+def fit_methods(points: Array, settings: ExperimentSettings, tuning: TuningPlan) -> dict[str, GPA]:  # (n, m, d)
     """Return all methods, fitted."""
     with silenced_warnings():
         models = {name: model.fit(points) for name, model in untuned_methods(settings).items()}
@@ -94,7 +94,7 @@ def fit_methods(points: Array, settings: Settings, tuning: TuningPlan) -> dict[s
     return models
 
 
-def untuned_methods(settings: Settings) -> dict[str, GPA]:
+def untuned_methods(settings: ExperimentSettings) -> dict[str, GPA]:
     """Return the methods that need no tuning, not fitted: the paper's settings, and automatic ones."""
     bandwidth, smoothing = settings.bandwidth, settings.smoothing
     return {
@@ -180,7 +180,7 @@ def _score(gpa: GPA, test: Array, truth: Array | None) -> Scores:
 def extrapolate(
     scene: simulate.Simulation,
     region: BoolArray,  # (v,) vertices
-    settings: Settings,
+    settings: ExperimentSettings,
     tuning: TuningPlan,
 ) -> tuple[dict[str, GPA], dict[str, Scores]]:
     """Fit all methods without the landmarks of a region, and score them on the vertices of that region."""

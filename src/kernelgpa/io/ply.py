@@ -28,7 +28,7 @@ CORNER_LISTS = ("vertex_indices", "vertex_index")
 
 
 @dataclass
-class Element:
+class PlyElement:
     """Rows with the same properties; ``lists`` holds the type of the count and of the entries of each list."""
 
     name: str
@@ -40,7 +40,7 @@ class Element:
 @dataclass
 class Header:
     order: str = ""
-    elements: list[Element] = field(default_factory=list)
+    elements: list[PlyElement] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
 
 
@@ -67,7 +67,7 @@ def _header(lines: Lines) -> Header:
         if words[:1] == ["format"] and len(words) == 3 and words[1] in BYTE_ORDERS:
             header.order = words[1]
         elif words[:1] == ["element"] and len(words) == 3:
-            header.elements.append(Element(words[1], lines.parse_count(words[2], "rows")))
+            header.elements.append(PlyElement(words[1], lines.parse_count(words[2], "rows")))
         elif words[:1] == ["property"]:
             _add_property(words, header, lines)
         elif words[:1] == ["comment"]:
@@ -117,14 +117,14 @@ def _text_rows(body: bytes, header: Header, before: int, source: str) -> Mesh:
     return vertices, triangulate(polygons)
 
 
-def _text_vertex(words: list[str], element: Element, lines: Lines) -> list[float]:
+def _text_vertex(words: list[str], element: PlyElement, lines: Lines) -> list[float]:
     if len(words) != len(element.scalars):
         raise lines.error(f"found {len(words)} numbers", f"expected {len(element.scalars)}")
     row = dict(zip(element.scalars, words, strict=True))
     return [lines.parse_number(row[axis]) for axis in AXES]
 
 
-def _text_face(words: list[str], element: Element, lines: Lines) -> list[int]:
+def _text_face(words: list[str], element: PlyElement, lines: Lines) -> list[int]:
     if list(element.lists)[:1] not in ([name] for name in CORNER_LISTS) or element.scalars:
         raise lines.error("faces have other properties before their corners", "expected a list vertex_indices alone")
     count = lines.parse_count(words[0], "corners") if words else 0
@@ -156,7 +156,7 @@ def _rows_at(body: bytes, at: int, kind: np.dtype[np.void], count: int, source: 
     return np.frombuffer(body, kind, count, at)
 
 
-def _binary_lists(body: bytes, at: int, element: Element, order: str, source: str) -> tuple[IndexArray, int]:
+def _binary_lists(body: bytes, at: int, element: PlyElement, order: str, source: str) -> tuple[IndexArray, int]:
     """Read faces: triangles all at once, other polygons one by one."""
     if len(element.lists) > 1 or (element.name == "face" and next(iter(element.lists)) not in CORNER_LISTS):
         raise FormatError(

@@ -12,8 +12,8 @@ import numpy as np
 from ..observations.collection import Observations
 from ..shape import ShapeModel
 from ..shape.alignment import Pose
-from ..shape.gaussian import DenseGaussian, Gaussian, LowRankGaussian
-from ..shape.learning import Settings
+from ..shape.gaussian import DenseGaussian, LowRankGaussian, ShapeDistribution
+from ..shape.learning import ShapeSettings
 from ..shape.results import CloudResults, ExpectedError, Frozen, ShapeFit
 from ..shape.spaces import Shapes, motions
 from .archive import Arrays, read_arrays
@@ -104,7 +104,7 @@ def _frozen(header: Header, arrays: CheckedArrays, m: int, d: int) -> Frozen:
         raise InvalidRecord("scaling is neither true nor false")
     shapes = Shapes(positions, motions(positions, header["scaling"]), variance)
     bandwidth, noise, shrinkage = header["used"]
-    settings = Settings(
+    settings = ShapeSettings(
         checked_number(bandwidth, "bandwidth", least=TINY),
         checked_number(noise, "noise", least=TINY),
         checked_number(shrinkage, "shrinkage", least=0),
@@ -126,7 +126,7 @@ def _frozen(header: Header, arrays: CheckedArrays, m: int, d: int) -> Frozen:
     )
 
 
-def _gaussian(arrays: CheckedArrays, shapes: Shapes, noise: float) -> Gaussian:
+def _gaussian(arrays: CheckedArrays, shapes: Shapes, noise: float) -> ShapeDistribution:
     D = shapes.positions.size
     if "covariance" in arrays.arrays:
         covariance = arrays.floats("covariance", D, D)

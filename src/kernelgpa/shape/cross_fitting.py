@@ -33,7 +33,7 @@ from ..errors import NumericalFailure
 from ..estimators.prediction.backward import CALIBRATED_PROBABILITY
 from ..typing import Array, BoolArray, IndexArray
 from .alignment import Alignment
-from .learning import Learned, Settings, TrainingClouds, learn
+from .learning import Learned, ShapeSettings, TrainingClouds, learn
 from .patterns import MOST_ENTRIES, Patterns
 from .spaces import Space
 
@@ -49,16 +49,16 @@ CLIPPED_ERROR = 10.0  # errors count as at most this many medians
 MANY = 40  # clouds, from which not all folds are needed to compare settings
 COMPARED = 5  # folds in which settings are compared, if there are enough clouds in each
 MOST_PER_FOLD = 12  # clouds that are predicted while settings are compared
-LOWEST = Settings(0.1, 1e-5, 3e-3)  # less shrinkage is better on average and far worse at its worst
-HIGHEST = Settings(3.0, 1.0, 1.0)
-KERNEL_GRID = [Settings(b, s, 1.0) for b in (0.15, 0.3, 0.6, 1.5) for s in (1e-3, 1e-2, 1e-1, 0.5)]
-SEARCH_FACTORS = (Settings(2.0, 4.0, 4.0), Settings(1.5, 2.0, 2.0))  # factors, coarse and fine
+LOWEST = ShapeSettings(0.1, 1e-5, 3e-3)  # less shrinkage is better on average and far worse at its worst
+HIGHEST = ShapeSettings(3.0, 1.0, 1.0)
+KERNEL_GRID = [ShapeSettings(b, s, 1.0) for b in (0.15, 0.3, 0.6, 1.5) for s in (1e-3, 1e-2, 1e-1, 0.5)]
+SEARCH_FACTORS = (ShapeSettings(2.0, 4.0, 4.0), ShapeSettings(1.5, 2.0, 2.0))  # factors, coarse and fine
 WORTH = 0.995  # of the error, below which a step is taken
 MOST_EVALUATIONS = 80
 
 
 @dataclass(frozen=True)
-class Folds:
+class CloudFolds:
     """The division of the clouds, and of the seen landmarks of each cloud."""
 
     of_cloud: IndexArray  # (n,)
@@ -66,7 +66,7 @@ class Folds:
     margin: int = 0  # clouds beside a block that its model does not see either
 
     @classmethod
-    def of(cls, alignment: Alignment) -> Folds:
+    def of(cls, alignment: Alignment) -> CloudFolds:
         n, d = len(alignment.seen), alignment.dimension
         posed = alignment.residuals.reshape(n, -1, d) + alignment.positions
         squares = np.sum((posed - posed.mean(axis=1, keepdims=True)) ** 2, axis=2)
@@ -108,7 +108,7 @@ def median_run(seen: BoolArray) -> float:  # (n, m)
     return float(np.median(found)) if len(found) else 0.0
 
 
-class LeftOut(NamedTuple):
+class LeftOutErrors(NamedTuple):
     """Errors of the landmarks that were left out."""
 
     lengths: Array
@@ -139,7 +139,7 @@ class CrossFit:
         weights: Array,  # (n,)
         means: Sequence[Array | None],  # (m, d) the mean shape without each fold; None: that of all clouds
     ) -> None:
-        self.alignment, self.space, self.folds = alignment, space, Folds.of(alignment)
+        self.alignment, self.space, self.folds = alignment, space, CloudFolds.of(alignment)
         self._training: list[TrainingClouds] = []
         self._known: list[BoolArray] = []  # for each fold, which landmarks the other clouds saw
         self._questions: dict[tuple[int, int, int], list[Question]] = {}
@@ -154,7 +154,7 @@ class CrossFit:
             self._training.append(TrainingClouds.of(alignment.residuals[rest], own_weights, weights[rest], start))
             self._known.append(np.asarray(alignment.seen[rest].any(axis=0), dtype=bool))
 
-    def models(self, settings: Settings, rounds: int, most: int | None = None) -> list[Learned]:
+    def models(self, settings: ShapeSettings, rounds: int, most: int | None = None) -> list[Learned]:
         """The models without each fold, or without each of the first ones."""
         return [learn(clouds, self.space, settings, rounds) for clouds in self._training[:most]]
 
@@ -167,7 +167,9 @@ class CrossFit:
             self._held_patterns[k] = Patterns.of(self.alignment.entries[self.held_out(k)])
         return self._held_patterns[k]
 
-    def left_out(self, models: Sequence[Learned], most: int | None = None, parts: int = LANDMARK_PARTS) -> LeftOut:
+    def left_out(
+        self, models: Sequence[Learned], most: int | None = None, parts: int = LANDMARK_PARTS
+    ) -> LeftOutErrors:
         """Errors of one part of the landmarks at a time, for at most the given number of clouds of each fold."""
         lengths, squares, d = [], [], self.alignment.dimension
         for k, model in enumerate(models):
@@ -175,7 +177,7 @@ class CrossFit:
                 errors, covariances = question.errors(model, self.alignment.residuals, d)
                 lengths.append(np.linalg.norm(errors, axis=1))
                 squares.append(mahalanobis_squares(errors, covariances))
-        return LeftOut(np.concatenate(lengths), np.concatenate(squares))
+        return LeftOutErrors(np.concatenate(lengths), np.concatenate(squares))
 
     def _questions_of(self, k: int, most: int, parts: int) -> list[Question]:
         """The same for all settings that are compared, so that patterns are looked for once."""
@@ -219,17 +221,17 @@ def mahalanobis_squares(errors: Array, covariances: Array) -> Array:  # (k, d), 
 
 
 class Choice(NamedTuple):
-    settings: Settings
+    settings: ShapeSettings
     error: float
 
 
 def choose(fit: CrossFit, fixed: dict[str, float], step: Callable[[], None]) -> Choice:
     """The settings of the smallest error: kernels alone on a coarse grid, then steps along each setting in turn."""
-    known: dict[Settings, float] = {}
+    known: dict[ShapeSettings, float] = {}
     some = COMPARED if len(fit.folds.of_cloud) >= MANY else None
 
-    def error(settings: Settings) -> float:
-        key = Settings(*(float(f"{value:.6g}") for value in settings))._replace(**fixed)
+    def error(settings: ShapeSettings) -> float:
+        key = ShapeSettings(*(float(f"{value:.6g}") for value in settings))._replace(**fixed)
         if key not in known:
             step()
             try:
@@ -251,8 +253,8 @@ def choose(fit: CrossFit, fixed: dict[str, float], step: Callable[[], None]) -> 
 
 
 def _descend(
-    best: Settings, factors: Settings, error: Callable[[Settings], float], may_go_on: Callable[[], bool]
-) -> Settings:
+    best: ShapeSettings, factors: ShapeSettings, error: Callable[[ShapeSettings], float], may_go_on: Callable[[], bool]
+) -> ShapeSettings:
     improved = True
     while improved and may_go_on():
         improved = False

@@ -19,9 +19,18 @@ from ..observations import Observations
 from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray, IndexArray
 from .alignment import Alignment, aligned, estimator, mean_without
-from .cross_fitting import FINAL_PARTS, MOST_EVALUATIONS, ROUNDS, Choice, CrossFit, Folds, choose, mahalanobis_squares
-from .gaussian import Prediction
-from .learning import Learned, Settings, TrainingClouds, learn
+from .cross_fitting import (
+    FINAL_PARTS,
+    MOST_EVALUATIONS,
+    ROUNDS,
+    Choice,
+    CloudFolds,
+    CrossFit,
+    choose,
+    mahalanobis_squares,
+)
+from .gaussian import PredictedCoordinates
+from .learning import Learned, ShapeSettings, TrainingClouds, learn
 from .outliers import LeaveOneOut, cloud_scores, leave_one_out, often_rejected, rejected, threshold
 from .patterns import Patterns
 from .results import CloudResults, ExpectedError, Frozen, ShapeFit
@@ -43,7 +52,7 @@ class Options:
     modes: int | None
 
 
-class Candidate(NamedTuple):
+class RegistrationCandidate(NamedTuple):
     """A registration of the clouds, and the settings that suit it."""
 
     kind: str
@@ -100,7 +109,7 @@ def _require_memory(observations: Observations) -> None:
         raise TooLarge(f"this shape model would take {needed}; use fewer clouds or landmarks")
 
 
-def _best_candidate(observations: Observations, given: GPA | None, options: Options) -> Candidate:
+def _best_candidate(observations: Observations, given: GPA | None, options: Options) -> RegistrationCandidate:
     """The registration given, or the one whose left-out errors are smallest."""
     if given is not None:
         return _candidate(type(given).__name__, given, observations, options)
@@ -117,12 +126,12 @@ def _best_candidate(observations: Observations, given: GPA | None, options: Opti
     return min(found, key=lambda one: one.choice.error)
 
 
-def _candidate(kind: str, gpa: GPA, observations: Observations, options: Options) -> Candidate:
+def _candidate(kind: str, gpa: GPA, observations: Observations, options: Options) -> RegistrationCandidate:
     alignment = aligned(gpa, observations)
     size = np.sqrt(np.mean((alignment.positions - alignment.positions.mean(axis=0)) ** 2))
     if np.sqrt(alignment.shapes.variance) < EQUAL * size:
         raise InvalidObservations("all clouds are equal up to their poses; a shape model needs clouds that differ")
-    return Candidate(kind, gpa, alignment, _choice(gpa, observations, alignment, options))
+    return RegistrationCandidate(kind, gpa, alignment, _choice(gpa, observations, alignment, options))
 
 
 def _weights(mahalanobis: Array) -> Array:  # (n,)
@@ -132,7 +141,9 @@ def _weights(mahalanobis: Array) -> Array:  # (n,)
     return np.where(scores > limit, (limit / scores) ** 2, 1.0)
 
 
-def _registered_without(best: Candidate, observations: Observations, dropped: BoolArray) -> Candidate:
+def _registered_without(
+    best: RegistrationCandidate, observations: Observations, dropped: BoolArray
+) -> RegistrationCandidate:
     """The same kind of registration, with the same settings, without the observations that were rejected."""
     with silenced_warnings():  # they were issued for all observations
         gpa = clone(best.gpa).fit(observations.hide(dropped))
@@ -164,7 +175,7 @@ def _means_without(
     gpa: GPA, observations: Observations, alignment: Alignment, landmarks: IndexArray
 ) -> Sequence[Array | None]:
     """The mean shape without each fold, of the same registration."""
-    folds, means = Folds.of(alignment), []
+    folds, means = CloudFolds.of(alignment), []
     whole = np.full((len(observations.landmarks), alignment.dimension), np.nan)
     whole[landmarks] = alignment.positions
     for k in range(folds.count):
@@ -173,7 +184,7 @@ def _means_without(
     return means
 
 
-def _space(alignment: Alignment, settings: Settings, weights: Array) -> Space:
+def _space(alignment: Alignment, settings: ShapeSettings, weights: Array) -> Space:
     if alignment.residuals.shape[1] <= MOST_DENSE:
         return FullSpace(alignment.shapes)
 
@@ -186,7 +197,7 @@ def _space(alignment: Alignment, settings: Settings, weights: Array) -> Space:
     return BasisSpace.of(alignment.shapes, settings.bandwidth, fill)
 
 
-def _cross_fit(best: Candidate, observations: Observations, weights: Array, dropped: BoolArray) -> CrossFit:
+def _cross_fit(best: RegistrationCandidate, observations: Observations, weights: Array, dropped: BoolArray) -> CrossFit:
     weights = np.where(best.alignment.participating, weights, 0.0)
     space = _space(best.alignment, best.choice.settings, weights)
     every = np.arange(len(observations.landmarks))
@@ -197,7 +208,7 @@ def _cross_fit(best: Candidate, observations: Observations, weights: Array, drop
 
 
 def _final(
-    best: Candidate, observations: Observations, weights: Array, dropped: BoolArray, options: Options
+    best: RegistrationCandidate, observations: Observations, weights: Array, dropped: BoolArray, options: Options
 ) -> ShapeFit:
     fit = _cross_fit(best, observations, weights, dropped)
     alignment, settings = best.alignment, best.choice.settings
@@ -246,7 +257,7 @@ def _add_rejected(
             single.mahalanobis[t, dropped[t]] = np.sqrt(mahalanobis_squares(errors, covariances))
 
 
-def _predicted(alignment: Alignment, clouds: IndexArray, model: Learned) -> Prediction:
+def _predicted(alignment: Alignment, clouds: IndexArray, model: Learned) -> PredictedCoordinates:
     """Residuals of some clouds, from the positions of the mean shape, with what they did not see predicted."""
     centred = np.where(alignment.entries[clouds], alignment.residuals[clouds] - model.mean, 0.0)
     found = model.gaussian.predict(centred, Patterns.of(alignment.entry_weights[clouds]), alignment.dimension)
@@ -285,7 +296,7 @@ def _frozen(
     learned: Learned,
     space: Space,
     alignment: Alignment,
-    settings: Settings,
+    settings: ShapeSettings,
     calibration: float,
     wanted: int | None,
     weights: Array,

@@ -39,7 +39,7 @@ from ..typing import Array, IndexArray
 from .patterns import PatternGroup, Patterns
 
 
-class Prediction(NamedTuple):
+class PredictedCoordinates(NamedTuple):
     """Coordinates of clouds that were predicted, and their covariances."""
 
     values: Array  # (n, D) residuals minus their mean
@@ -53,7 +53,7 @@ class Filled(NamedTuple):
     scatter: Array  # the sum over clouds of the covariances of what was predicted, in the coordinates of the space
 
 
-class Gaussian(Protocol):
+class ShapeDistribution(Protocol):
     """What the rest of the package asks of eqs. 25 and 26, for all clouds (n, D) at once.
 
     Residuals are minus their mean, and 0 where unseen.  The last four ask what clouds saw, whatever the weights.
@@ -61,11 +61,11 @@ class Gaussian(Protocol):
 
     def fill(self, residuals: Array, patterns: Patterns, weights: Array) -> Filled: ...
 
-    def predict(self, residuals: Array, patterns: Patterns, d: int) -> Prediction: ...
+    def predict(self, residuals: Array, patterns: Patterns, d: int) -> PredictedCoordinates: ...
 
     def projected_variances(self, patterns: Patterns, directions: Array) -> Array: ...
 
-    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> Prediction: ...
+    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> PredictedCoordinates: ...
 
     def squares(self, residuals: Array, patterns: Patterns) -> Array: ...
 
@@ -129,7 +129,7 @@ class DenseGaussian:
             np.add.at(scatter, (columns[:, :, None], columns[:, None, :]), total[:, None, None] * blocks)
         return Filled(filled, scatter)
 
-    def predict(self, residuals: Array, patterns: Patterns, d: int) -> Prediction:
+    def predict(self, residuals: Array, patterns: Patterns, d: int) -> PredictedCoordinates:
         """Eq. 26."""
         filled, covariances = residuals.copy(), np.zeros((*_points_shape(residuals, d), d))
         for group, blocks, values in self._filled(residuals, patterns):
@@ -137,7 +137,7 @@ class DenseGaussian:
             filled[group.clouds[:, None], own] = values
             diagonal = blocks.reshape(len(blocks), k, d, k, d)[:, np.arange(k), :, np.arange(k), :]  # (k, p, d, d)
             covariances[group.clouds[:, None], own[:, ::d] // d] = diagonal.swapaxes(0, 1)[group.pattern]
-        return Prediction(filled, covariances)
+        return PredictedCoordinates(filled, covariances)
 
     def projected_variances(self, patterns: Patterns, directions: Array) -> Array:  # (k, D) -> (n, k)
         """The variances along given directions that the unseen coordinates leave open, without noise."""
@@ -150,7 +150,7 @@ class DenseGaussian:
                 variances[group.clouds[group.pattern == p]] = np.sum((across @ block) * across, axis=1)
         return variances
 
-    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> Prediction:
+    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> PredictedCoordinates:
         """Residual of each seen landmark from its prediction by the other ones, and the covariance of that.
 
         With L the precision of what was seen, whatever was not, the residual of landmark j is L_jj^-1 (L y)_j, and L y
@@ -172,7 +172,7 @@ class DenseGaussian:
             product = (y @ self.precision).reshape(-1, m, d, 1)
             values[group.clouds] = (inverse @ product).reshape(len(y), -1)
             covariances[group.clouds] = inverse
-        return Prediction(values, covariances)
+        return PredictedCoordinates(values, covariances)
 
     def squares(self, residuals: Array, patterns: Patterns) -> Array:  # (n,)
         """Squared Mahalanobis distances of what was seen: y' H y with the unseen coordinates as predicted."""
@@ -258,14 +258,14 @@ class LowRankGaussian:
             scatter += weights[one.clouds].sum() * across @ one.covariance @ across.T
         return Filled(filled, scatter)
 
-    def predict(self, residuals: Array, patterns: Patterns, d: int) -> Prediction:
+    def predict(self, residuals: Array, patterns: Patterns, d: int) -> PredictedCoordinates:
         filled, covariances = residuals.copy(), np.zeros((*_points_shape(residuals, d), d))
         for one in self._filled(residuals, patterns):
             filled[np.ix_(one.clouds, one.hidden)] = one.values
             noise = self.noise * (1 - one.weights[::d, None, None]) * np.eye(d)
             blocks = _feature_blocks(one.rows, one.covariance, d) + noise
             covariances[np.ix_(one.clouds, one.hidden[::d] // d)] = blocks
-        return Prediction(filled, covariances)
+        return PredictedCoordinates(filled, covariances)
 
     def projected_variances(self, patterns: Patterns, directions: Array) -> Array:
         variances = np.zeros((patterns.shape[0], len(directions)))
@@ -275,7 +275,7 @@ class LowRankGaussian:
             variances[clouds] = np.sum((across @ covariance) * across, axis=1)
         return variances
 
-    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> Prediction:
+    def leave_one_out(self, residuals: Array, patterns: Patterns, d: int) -> PredictedCoordinates:
         """Of L = (I - F_o B F_o') / s2, with s2 B the covariance of the coefficients, only the diagonal blocks."""
         n, m, _ = _points_shape(residuals, d)
         values, covariances = np.zeros_like(residuals), np.zeros((n, m, d, d))
@@ -289,7 +289,7 @@ class LowRankGaussian:
             product = ((y - (y @ rows) @ covariance @ rows.T / self.noise) / self.noise).reshape(len(y), -1, d)
             values[np.ix_(clouds, seen)] = np.einsum("kij,ckj->cki", own, product).reshape(len(y), -1)
             covariances[np.ix_(clouds, seen[::d] // d)] = own
-        return Prediction(values, covariances)
+        return PredictedCoordinates(values, covariances)
 
     def squares(self, residuals: Array, patterns: Patterns) -> Array:
         found = np.sum(residuals**2, axis=1)

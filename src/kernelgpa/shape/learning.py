@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..typing import Array, BoolArray
-from .gaussian import Gaussian
+from .gaussian import ShapeDistribution
 from .patterns import Patterns
 from .spaces import Space
 
 KERNEL_ROUNDS = 3  # for a = 1, where the covariance does not change
 
 
-class Settings(NamedTuple):
+class ShapeSettings(NamedTuple):
     """What a model is learned with."""
 
     bandwidth: float
@@ -62,10 +62,10 @@ class Learned(NamedTuple):
 
     mean: Array  # (D,)
     covariance: Array  # S, in the coordinates of the space
-    gaussian: Gaussian
+    gaussian: ShapeDistribution
 
 
-def learn(clouds: TrainingClouds, space: Space, settings: Settings, rounds: int) -> Learned:
+def learn(clouds: TrainingClouds, space: Space, settings: ShapeSettings, rounds: int) -> Learned:
     """Eq. 27, for a number of rounds."""
     a, prior = settings.shrinkage, space.prior(settings.bandwidth)
     mean, S, u = clouds.start, prior, clouds.weights

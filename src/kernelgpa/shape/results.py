@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ..observations import Observations
 from ..typing import Array, BoolArray
 from .alignment import Pose
-from .gaussian import Gaussian
-from .learning import Settings
+from .gaussian import ShapeDistribution
+from .learning import ShapeSettings
 from .spaces import Shapes
 
 
@@ -33,8 +33,8 @@ class Frozen:
 
     shapes: Shapes
     mean: Array  # (D,) mu, from the positions of the shapes
-    gaussian: Gaussian
-    settings: Settings
+    gaussian: ShapeDistribution
+    settings: ShapeSettings
     calibration: float  # c of eq. 28
     scaling: bool
     gain: float  # of size factors

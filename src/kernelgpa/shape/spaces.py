@@ -24,7 +24,7 @@ from .._numerics.system_memory import available_memory
 from ..observations.sampling import farthest_points
 from ..spectrum.forecast import PROGRAM, Forecast
 from ..typing import Array
-from .gaussian import DenseGaussian, Gaussian, LowRankGaussian
+from .gaussian import DenseGaussian, LowRankGaussian, ShapeDistribution
 from .patterns import MOST_ENTRIES
 
 MOST_DENSE = 2000  # coordinates for which (D, D) matrices are formed
@@ -107,7 +107,7 @@ class Space(Protocol):
     def scatter(self, residuals: Array, weights: Array) -> Array:
         """The weighted sum of the outer products of residuals (n, D)."""
 
-    def gaussian(self, covariance: Array, noise: float) -> Gaussian:
+    def gaussian(self, covariance: Array, noise: float) -> ShapeDistribution:
         """The distribution with that covariance, and noise as a multiple of v."""
 
     def eigenpairs(self, covariance: Array) -> tuple[Array, Array]:

@@ -49,7 +49,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Features:
+class TotalFeatures:
     """The features of all clouds side by side, B (m, q), and the total weights of the landmarks."""
 
     weights: Array  # (m,)
@@ -57,7 +57,9 @@ class Features:
     limits: OperatorLimits = LIMITS
 
     @classmethod
-    def of_clouds(cls, clouds: Sequence[ReducedCloud], landmarks: int, limits: OperatorLimits = LIMITS) -> Features:
+    def of_clouds(
+        cls, clouds: Sequence[ReducedCloud], landmarks: int, limits: OperatorLimits = LIMITS
+    ) -> TotalFeatures:
         """The features of reduced clouds that have a low-rank form."""
         weights, blocks = np.zeros(landmarks), []
         for cloud in clouds:
@@ -152,7 +154,7 @@ class Features:
         return rows
 
     @cached_property
-    def approximation(self) -> Features | None:
+    def approximation(self) -> TotalFeatures | None:
         """Few features that explain nearly the same, if these are too many for the Woodbury identity; else None.
 
         B B', in units of the weights, has eigenvalues from 0 to 1 and a known trace.  Those above a half are therefore
@@ -174,13 +176,13 @@ class Features:
         shares, mix = eigh(space.T @ explained(space))
         kept = shares > LEAST_EXPLAINED
         basis = root * (space @ (mix[:, kept] * np.sqrt(np.minimum(shares[kept], 1.0))))
-        return Features(self.weights, (Block(np.arange(self.landmarks), self.weights, basis),), self.limits)
+        return TotalFeatures(self.weights, (Block(np.arange(self.landmarks), self.weights, basis),), self.limits)
 
 
 class LowRankCost:
     """diag(factors) (diag(weights) - B B') diag(factors)"""
 
-    def __init__(self, features: Features, factors: Array | None = None) -> None:
+    def __init__(self, features: TotalFeatures, factors: Array | None = None) -> None:
         self.features = features
         self.factors = np.ones(features.landmarks) if factors is None else factors  # (m,)
 
@@ -285,4 +287,4 @@ class LowRankCost:
             seen = renumbered[cloud.seen[rows]]
             weights[seen] += factor.weights[rows]
             blocks.append(Block(seen, factor.weights[rows], basis))
-        return LowRankCost(Features(weights, tuple(blocks), self.features.limits))
+        return LowRankCost(TotalFeatures(weights, tuple(blocks), self.features.limits))

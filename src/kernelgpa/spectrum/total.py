@@ -10,7 +10,7 @@ from .._numerics.allocation import zeros
 from ..typing import Array
 from ..warps import ReducedCloud
 from .dense import DenseCost
-from .low_rank import Block, Features, LowRankCost
+from .low_rank import Block, LowRankCost, TotalFeatures
 from .matrix_free import MatrixFreeCost
 from .operator import LIMITS, CostOperator, OperatorLimits
 
@@ -25,15 +25,15 @@ def total_cost(clouds: Sequence[ReducedCloud], landmarks: int, limits: OperatorL
     widths = [factor.basis.shape[1] for factor in factors if factor is not None]
     all_low_rank = len(widths) == len(clouds)
     if all_low_rank and not limits.prefers_dense(landmarks, sum(widths)):
-        return LowRankCost(Features.of_clouds(clouds, landmarks, limits))
+        return LowRankCost(TotalFeatures.of_clouds(clouds, landmarks, limits))
     if all_low_rank and max(widths) < FEW_FEATURES * landmarks:
-        return DenseCost(Features.of_clouds(clouds, landmarks, limits).dense_matrix(), limits)
+        return DenseCost(TotalFeatures.of_clouds(clouds, landmarks, limits).dense_matrix(), limits)
     return DenseCost(_dense_sum(clouds, landmarks), limits)
 
 
 def low_rank_cost(weights: Array, basis: Array, limits: OperatorLimits = LIMITS) -> CostOperator:
     """diag(weights) - basis basis', dense if that is cheaper."""
-    features = Features(weights, (Block(np.arange(len(weights)), weights, basis),), limits)
+    features = TotalFeatures(weights, (Block(np.arange(len(weights)), weights, basis),), limits)
     if limits.prefers_dense(len(weights), basis.shape[1]):
         return DenseCost(features.dense_matrix(), limits)
     return LowRankCost(features)

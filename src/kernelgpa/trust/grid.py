@@ -27,7 +27,7 @@ Settings = dict[str, Any]
 Values = Mapping[str, Sequence[Any]]  # the values to try for each setting
 
 
-class Search(NamedTuple):
+class GridSearch(NamedTuple):
     """An estimator and the values to try for its settings."""
 
     base: GPA
@@ -38,15 +38,15 @@ class Search(NamedTuple):
         return any(loss is not None for loss in self.values.get("robust", [self.base.robust]))
 
 
-def stiff_searches(observations: Observations, mirrored: str) -> list[Search]:
+def stiff_searches(observations: Observations, mirrored: str) -> list[GridSearch]:
     """Rigid motions, also with a size for each cloud if sizes differ, and affine warps."""
     sizes = [cloud.frame.size for cloud in observations.clouds]
     scalings = (False, True) if max(sizes) > DIFFERENT_SIZES * min(sizes) else (False,)
     rigid, affine = RigidGPA(mirrored=mirrored), AffineGPA(mirrored=mirrored)
-    return [Search(rigid, {"scaling": scalings}), Search(affine, {})]
+    return [GridSearch(rigid, {"scaling": scalings}), GridSearch(affine, {})]
 
 
-def searches_of(estimator: GPA | None, grid: Values | Sequence[tuple[GPA, Values]] | None) -> list[Search]:
+def searches_of(estimator: GPA | None, grid: Values | Sequence[tuple[GPA, Values]] | None) -> list[GridSearch]:
     """Return the searches that the arguments of :func:`selection.tune` describe, with every setting checked."""
     if grid is None or isinstance(grid, Mapping):
         base = KernelGPA(robust=None) if estimator is None else estimator
@@ -68,7 +68,7 @@ def searches_of(estimator: GPA | None, grid: Values | Sequence[tuple[GPA, Values
     return searches
 
 
-def _checked(base: Any, grid: Mapping[str, Any]) -> Search:
+def _checked(base: Any, grid: Mapping[str, Any]) -> GridSearch:
     require_estimator(base)
     known = base.get_params()
     unknown = sorted(set(grid) - set(known), key=str)
@@ -83,7 +83,7 @@ def _checked(base: Any, grid: Mapping[str, Any]) -> Search:
             raise InvalidSetting(f"grid: {name} is {values!r}; expected a list of values to try")
     for settings in combinations(lists):
         clone(base).set_params(**settings)._check_settings()
-    return Search(clone(base), lists)
+    return GridSearch(clone(base), lists)
 
 
 def combinations(values: Values) -> list[Settings]:

@@ -23,7 +23,7 @@ from .cross_validation import CrossValidation, cross_validate
 from .folds import Folds, landmark_folds
 from .grid import (
     DEFAULT_GRID,
-    Search,
+    GridSearch,
     Settings,
     Values,
     combinations,
@@ -172,7 +172,7 @@ def tune(
 
 
 def search_settings(
-    searches: Sequence[Search],
+    searches: Sequence[GridSearch],
     scoring: Scoring,
     rounds: int,
     n_jobs: int | None = None,

@@ -16,7 +16,7 @@ import typer
 from ...warps.kernels import KERNELS
 
 
-class Method(StrEnum):
+class MethodChoice(StrEnum):
     """The names of ``estimators.methods.METHODS``."""
 
     RIGID = "rigid"
@@ -90,7 +90,7 @@ NegativeIsMissing = Annotated[
 Curves = Annotated[bool, typer.Option("--curves", help="TPS files: use the points of curves as landmarks too.")]
 
 # -- method --
-MethodName = Annotated[Method | None, typer.Option(help="Family of warps.  [kernel]")]
+MethodName = Annotated[MethodChoice | None, typer.Option(help="Family of warps.  [kernel]")]
 Bandwidth = Annotated[
     str | None,
     typer.Option(

@@ -16,7 +16,7 @@ from ...io.atomic import is_temporary, write_folder
 from ...report import stylesheet
 from ..figures import CaptionedFigure
 from ..tables import Claim, Outcome, Parameter, Table, formatted
-from .stored import RESULTS, Run, to_json
+from .stored import RESULTS, StoredRun, to_json
 
 INDEX = "index.html"
 GENERATOR = '<meta name="generator" content="kernelgpa reproduce">'
@@ -80,7 +80,7 @@ def _written_files(page: Path) -> set[str]:
     return {INDEX, *unescape(listed[1]).split("/")} if GENERATOR in text and listed else set()
 
 
-def write(outcomes: Sequence[Outcome], folder: Path, run: Run) -> Path:
+def write(outcomes: Sequence[Outcome], folder: Path, run: StoredRun) -> Path:
     """Write all files in place of those of an earlier run, and return the page."""
     folder = folder.resolve()  # replace the folder that a link points to, not the link
     require_replaceable(folder)

@@ -18,7 +18,7 @@ RESULTS = "results.json"
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """What determines the results of a run, and the command that repeats it."""
 
     command: str
@@ -27,7 +27,7 @@ class Run:
     seed: int
 
 
-def to_json(outcomes: Sequence[Outcome], run: Run) -> str:
+def to_json(outcomes: Sequence[Outcome], run: StoredRun) -> str:
     """Return all results; numbers that are not known are null, and infinite ones are "inf"."""
     return json.dumps({"run": asdict(run), "outcomes": [_outcome(one) for one in outcomes]}, indent=1) + "\n"
 
@@ -57,7 +57,7 @@ def _number(value: float) -> float | str | None:
     return float(value) if np.isfinite(value) else str(float(value))
 
 
-def read(folder: Path) -> tuple[Run, list[Outcome]]:
+def read(folder: Path) -> tuple[StoredRun, list[Outcome]]:
     """Return the run and the outcomes that a folder holds."""
     path = folder / RESULTS
     if not path.is_file():
@@ -66,7 +66,7 @@ def read(folder: Path) -> tuple[Run, list[Outcome]]:
         )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return Run(**found["run"]), [_read_outcome(one, folder) for one in found["outcomes"]]
+        return StoredRun(**found["run"]), [_read_outcome(one, folder) for one in found["outcomes"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise FormatError(path, None, f"it is damaged ({error})", "run the experiments again") from error
 
@@ -100,7 +100,7 @@ def _read_row(row: list[Any]) -> tuple[str, list[float]]:
     return label, [float("nan") if value is None else float(value) for value in values]
 
 
-def finished(folder: Path, run: Run) -> list[Outcome]:
+def finished(folder: Path, run: StoredRun) -> list[Outcome]:
     """Return the outcomes of an interrupted run with the same settings; raise if the folder holds another run."""
     if not (folder / RESULTS).exists():
         return []

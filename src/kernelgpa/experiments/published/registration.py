@@ -16,7 +16,7 @@ from ...observations.sampling import farthest_points
 from ...trust import selection
 from ...typing import Array
 from .. import ct, face, liver, scoring
-from ..scoring import Settings, TuningPlan
+from ..scoring import ExperimentSettings, TuningPlan
 from ..tables import ALL_METHODS, Outcome, Table
 from .data_folder import PUBLISHED, DataFolder, DataSet, read_data_folder, view_counts
 
@@ -25,7 +25,7 @@ DENSE_CLOUD = 1000  # points, above which only some points of complete clouds ar
 MIN_CATEGORY = 10  # landmarks of each cloud in each category
 SETTINGS_BY_WORD = {"face": face.PAPER_SETTINGS, "liver": liver.PAPER_SETTINGS}  # if the name contains the word
 OTHER_SETTINGS = face.PAPER_SETTINGS
-THIN_PLATE_SMOOTHING = {2: 10.0, 3: Settings.thin_plate_smoothing}  # of the authors, by dimension
+THIN_PLATE_SMOOTHING = {2: 10.0, 3: ExperimentSettings.thin_plate_smoothing}  # of the authors, by dimension
 FILE_UNIT = "units of the file"
 WHERE_PUBLISHED = "the authors' data are published as " + "; ".join(f"{one.file} ({one.archive})" for one in PUBLISHED)
 
@@ -87,9 +87,9 @@ def _has_categories(points: Array) -> bool:
     )
 
 
-def _settings(name: str, dimension: int) -> Settings:
+def _settings(name: str, dimension: int) -> ExperimentSettings:
     known = next((settings for word, settings in SETTINGS_BY_WORD.items() if word in name.lower()), OTHER_SETTINGS)
-    return Settings(known.bandwidth, known.smoothing, THIN_PLATE_SMOOTHING[dimension])
+    return ExperimentSettings(known.bandwidth, known.smoothing, THIN_PLATE_SMOOTHING[dimension])
 
 
 def _on_surfaces(name: str, surfaces: Array, tuning: TuningPlan) -> Outcome:

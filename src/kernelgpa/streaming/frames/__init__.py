@@ -5,6 +5,6 @@ Out:  one report per update (``pipeline``), growing files (``output_files``) and
 Equations of docs/theory.md: none.
 """
 
-from .json_lines import Drop, End, Frame, FrameName, Motion, parse, render
+from .json_lines import Drop, End, FrameLine, FrameName, StatedMotion, parse, render
 
-__all__ = ["Drop", "End", "Frame", "FrameName", "Motion", "parse", "render"]
+__all__ = ["Drop", "End", "FrameLine", "FrameName", "StatedMotion", "parse", "render"]

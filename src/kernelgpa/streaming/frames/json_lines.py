@@ -32,7 +32,7 @@ QUATERNION_TOLERANCE = 1e-3  # how far the length of a quaternion may be from 1
 
 
 @dataclass(frozen=True)
-class Motion:
+class StatedMotion:
     """A measured motion as a line gives it; the cloud from which it starts is looked up later."""
 
     rotation: Array  # (d, d)
@@ -46,7 +46,7 @@ class Motion:
 
 
 @dataclass(frozen=True)
-class Frame:
+class FrameLine:
     """One cloud."""
 
     name: FrameName | None
@@ -54,8 +54,8 @@ class Frame:
     ids: list[str]
     points: Array  # (s, d), NaN if not seen
     weights: Array | None = None  # (s,)
-    odometry: Motion | None = None
-    pose: Motion | None = None
+    odometry: StatedMotion | None = None
+    pose: StatedMotion | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Malformed(ValueError):
     """What was found and what was expected; :func:`parse` adds the line."""
 
 
-def parse(line: bytes, source: str, number: int) -> Frame | Drop | End:
+def parse(line: bytes, source: str, number: int) -> FrameLine | Drop | End:
     """The content of one line; an error names the line."""
     try:
         return _interpreted(_decoded(line))
@@ -121,7 +121,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _interpreted(value: dict[str, Any]) -> Frame | Drop | End:
+def _interpreted(value: dict[str, Any]) -> FrameLine | Drop | End:
     if "end" in value:
         _require_keys(value, ("end",), "the end")
         if value["end"] is not True:
@@ -133,7 +133,7 @@ def _interpreted(value: dict[str, Any]) -> Frame | Drop | End:
     return _frame(value)
 
 
-def _frame(value: dict[str, Any]) -> Frame:
+def _frame(value: dict[str, Any]) -> FrameLine:
     _require_keys(value, FRAME_KEYS, "a frame")
     ids = _ids(value.get("ids"))
     points = _points(value.get("points"), len(ids))
@@ -142,7 +142,7 @@ def _frame(value: dict[str, Any]) -> Frame:
     if seen <= d:
         raise _Malformed(f"{seen} points are seen", f"expected at least {d + 1} in {d}D")
     name, time, weights = value.get("frame"), value.get("time"), value.get("weights")
-    return Frame(
+    return FrameLine(
         None if name is None else _name(name, "frame"),
         None if time is None else _number(time, "time"),
         ids,
@@ -185,7 +185,7 @@ def _weights(value: Any, count: int) -> Array:
     return weights
 
 
-def _motion(value: Any, what: str, d: int) -> Motion | None:
+def _motion(value: Any, what: str, d: int) -> StatedMotion | None:
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -195,7 +195,7 @@ def _motion(value: Any, what: str, d: int) -> Motion | None:
     accuracy, degrees = (_number(value.get(key), f"{key} of {what}") for key in ("accuracy", "degrees"))
     if accuracy <= 0 or degrees <= 0:
         raise _Malformed(f"{what} has accuracy {accuracy:g} and degrees {degrees:g}", "expected numbers above 0")
-    return Motion(
+    return StatedMotion(
         _rotation(value, what, d),
         _numbers(value.get("translation"), d, f"translation of {what}"),
         accuracy,

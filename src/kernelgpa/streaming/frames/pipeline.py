@@ -21,7 +21,7 @@ from ..estimator import StreamingGPA
 from ..odometry import Measured
 from ..results import Update
 from ..running_sum import CloudKey
-from .json_lines import Drop, Frame, FrameName
+from .json_lines import Drop, FrameLine, FrameName
 
 
 @dataclass
@@ -90,7 +90,7 @@ class FramePipeline:
 
     # -- frames --
 
-    def add(self, frame: Frame, line: int) -> None:
+    def add(self, frame: FrameLine, line: int) -> None:
         """Add a frame, named after its line if it has no name; an error leaves everything as before."""
         name = line if frame.name is None else frame.name
         previous, self.previous = self.previous, None  # a refused frame precedes no other
@@ -124,7 +124,7 @@ class FramePipeline:
     def _key_of(self, name: FrameName) -> CloudKey | None:
         return next((key for key, record in self.frames.items() if record.name == name), None)
 
-    def _motions_of(self, frame: Frame, name: FrameName, time: float, previous: CloudKey | None) -> list[Measured]:
+    def _motions_of(self, frame: FrameLine, name: FrameName, time: float, previous: CloudKey | None) -> list[Measured]:
         motions = [] if frame.pose is None else [frame.pose.measured()]
         if frame.odometry is None:
             return motions
