@@ -15,7 +15,6 @@ from authors_results import authors_results
 from conftest import scene
 from fixed_settings import fixed_kernel, fixed_tps
 from kernelgpa import AffineGPA, KernelGPAWarning, RigidGPA, metrics, simulate
-from kernelgpa.experiments.scenes import available_deformation
 from kernelgpa.observations.sampling import farthest_points
 from plain_formulas import gaussian, kernel_cost, paper_map, published_kernel_cost
 from shared_data import load
@@ -139,8 +138,6 @@ def test_real_faces_agree_as_well_as_published(gpa, low, high):
 
 def test_the_columns_of_the_table_of_modes_are_the_forms_that_they_name():
     """The first row of the table of section 10 of the theory, which ``python benchmarks/trust.py modes`` prints."""
-    if available_deformation() != "arap":
-        pytest.skip("libigl is not installed (the extra 'simulate')")
     page = (Path(__file__).resolve().parents[1] / "docs" / "theory.md").read_text(encoding="utf-8")
     table = re.search(r"^\| bandwidth, smoothing (\|.*)\n\|--.*\n\| 0\.25, 0\.1 (\|.*)$", page, re.MULTILINE)
     names, cells = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table.groups())

@@ -190,9 +190,9 @@ class KernelGPA(DeformableGPA):
         "auto" is the faithful map (theory, eq. 16).  "paper" is the published formulation: the d bottom eigenvectors
         times R_g' sqrt(Lambda), with R_g and the scales as rigid as possible; its columns span the d bottom
         eigenvectors.  "program" is what the authors' program computes: R_g = I, with an axis of the map for each
-        eigenvector; it is the optimum of the eigenvalue problem for its scales (Theorem 3 of the paper).  A number is
-        the map built from this many eigenvectors.  For all of them ``certified_`` reports whether the rotations are
-        proven to be globally optimal.
+        eigenvector; if its scales descend as the eigenvalues ascend, it is the optimum of the eigenvalue problem for
+        them (Theorem 3 of the paper).  A number is the map built from this many eigenvectors.  For all of them
+        ``certified_`` reports whether the rotations are proven to be globally optimal.
     scale_method : {"refined", "closed-form", "pairwise", "pairwise-published"}, default="refined"
         How ``modes="paper"`` and ``"program"`` find the scales.  The last two are the method of 2022, corrected and
         with the translation at unseen points too, for comparison.
