@@ -64,6 +64,22 @@ def test_placeholders_are_named_with_their_landmark_and_clouds(model):
     assert not {"unusual size factors", "folded warps", "collapsed map", "possible wrong matches"} & set(found)
 
 
+@pytest.mark.parametrize("model", [RigidGPA(), fixed_kernel()], ids=repr)
+def test_zeros_inside_of_centred_clouds_are_placeholders_and_one_warning(model):
+    points = clouds() - clouds().mean(axis=1, keepdims=True)
+    unseen = np.random.default_rng(0).random(points.shape[:2]) < 0.2
+    unseen[::3] = False
+    points[unseen] = 0.0
+    with pytest.warns(
+        KernelGPAWarning, match="and so have landmarks of 7 other clouds; if they were not seen"
+    ) as caught:
+        found = [one for one in model.fit(points).diagnose() if not one.is_note]
+    assert len(caught) == 1
+    assert found[0].kind == "placeholder coordinates"
+    assert f"{unseen.sum()} observations have the same coordinates (0, 0, 0)" in found[0].found
+    assert "warning of the fit" not in {one.kind for one in found}
+
+
 @pytest.mark.parametrize("model", ESTIMATORS, ids=repr)
 def test_an_exchanged_pair_is_named_with_the_residuals_before_and_after(model):
     points = clouds()

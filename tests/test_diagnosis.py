@@ -173,6 +173,7 @@ def test_query_points_far_from_the_landmarks_are_counted():
     assert "points far from the landmarks" not in kinds(gpa, points=own, cloud=0)
     far = [finding for finding in gpa.diagnose(own + 100.0, 0) if finding.kind == "points far from the landmarks"]
     assert f"{len(own)} of {len(own)} points" in far[0].found
+    assert "in the unit of the data" in far[0].found
 
 
 def test_findings_can_be_imported_before_any_estimator():

@@ -143,15 +143,13 @@ def _unshared_messages(problem: Problem) -> list[str]:
 
 def _coincidence_messages(observations: Observations) -> list[str]:
     """Unseen points that were written as zeros or as -9999 all coincide."""
-    messages = []
-    for cloud in observations.clouds:
-        points = coincident_points(cloud)
-        if len(points):
-            messages.append(
-                f"cloud {cloud.name!r}: {len(points)} landmarks have the same position, {cloud.points[points[0]]}; if "
-                "they were not seen, give NaN"
-            )
-    return messages
+    found = [(cloud, points) for cloud in observations.clouds if len(points := coincident_points(cloud))]
+    if not found:
+        return []
+    cloud, points = found[0]
+    first = f"cloud {cloud.name!r}: {len(points)} landmarks have the same position, {cloud.points[points[0]]}"
+    others = f", and so have landmarks of {len(found) - 1} other clouds" if len(found) > 1 else ""
+    return [f"{first}{others}; if they were not seen, give NaN"]
 
 
 def _size_messages(problem: Problem) -> list[str]:

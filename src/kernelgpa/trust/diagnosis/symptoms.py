@@ -154,7 +154,7 @@ def far_points(gpa: FittedRegistration, points: npt.ArrayLike, cloud: Name) -> l
         return []
     found = (
         f"{far.sum()} of {known.sum()} points of cloud {cloud!r} lie farther from its landmarks than {EXTRAPOLATION:g} "
-        f"times the median distance between neighbouring landmarks ({spacing:.3g})"
+        f"times the median distance between neighbouring landmarks ({spacing:.3g} in the unit of the data)"
     )
     action = "add landmarks there, because the warp extrapolates and only its affine part is reliable"
     return [Finding("points far from the landmarks", min(0.9, 0.3 + float(far.mean())), found, action)]
