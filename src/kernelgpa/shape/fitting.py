@@ -206,7 +206,8 @@ def _final(
     rounds = FINAL_ROUNDS if isinstance(fit.space, FullSpace) else BASIS_ROUNDS
     models = fit.models(settings, rounds)
     left_out = fit.left_out(models, max(1, 2000 // fit.folds.count), FINAL_PARTS)
-    lengths = left_out.lengths
+    factors = np.array([pose.size_factor for pose in alignment.poses])
+    lengths = left_out.lengths / factors[left_out.clouds]
     expected = ExpectedError(*map(float, (lengths.mean(), np.median(lengths), np.sqrt(np.mean(lengths**2)))))
     calibration = left_out.calibration(alignment.dimension)
     completed, covariances = _completed(fit, models, observations, calibration)

@@ -84,7 +84,8 @@ class ShapeModel(BaseEstimator):
     residuals_ : array (n, m)
         Leave-one-out residuals of the observations, in the unit of the clouds; NaN where unseen.
     expected_error_ : ExpectedError
-        Mean, median and root mean square of the errors of predicted landmarks, by cross-fitting.
+        Mean, median and root mean square of the errors of predicted landmarks in the frames of their clouds, by
+        cross-fitting.
     shrinkage_, bandwidth_, noise_ : floats
         The settings that were used.
     alignment_ : str
