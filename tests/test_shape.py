@@ -295,6 +295,14 @@ def test_scores_and_clouds_that_are_not_valid_are_refused(incomplete):
         model.inverse_transform([[np.nan]])
     with pytest.raises(InvalidObservations, match="shape"):
         model.inverse_transform(np.zeros((1, 99)))
+    for scores in (["a"], [[1.0], [1.0, 2.0]]):
+        with pytest.raises(InvalidObservations, match="numbers"):
+            model.inverse_transform(scores)
+    for count in (0, -1, 2.5, True):
+        with pytest.raises(InvalidSetting, match="number of samples"):
+            model.sample(count)
+        with pytest.raises(InvalidSetting, match="number of observations"):
+            model.suspicious_observations(count)
     with pytest.raises(InvalidObservations, match="shape"):
         model.transform(np.zeros((2, 3, 3)))
     with pytest.raises(NotFitted):
