@@ -126,6 +126,15 @@ def test_the_expected_error_contains_the_long_tail_of_the_errors():
     assert 0.5 < model.expected_error_.rms / error < 2
 
 
+def test_the_expected_error_is_that_in_the_frames_of_clouds_of_different_size():
+    points, truth, mask = gaussian_shapes(n=60, hidden=0.15)
+    factors = np.geomspace(0.1, 10, 60)[:, None, None]
+    model = ShapeModel(scaling=True, **FIXED).fit(factors * points)
+    errors = np.linalg.norm(model.impute() - factors * truth, axis=2)[mask]
+    # the size of the mean shape is 3.3 times the median of those of the clouds
+    assert 0.7 < model.expected_error_.median / np.median(errors) < 1.4
+
+
 def test_motions_names_and_order_change_nothing(incomplete):
     points, *_ = incomplete
     rng = np.random.default_rng(5)
@@ -286,6 +295,14 @@ def test_scores_and_clouds_that_are_not_valid_are_refused(incomplete):
         model.inverse_transform([[np.nan]])
     with pytest.raises(InvalidObservations, match="shape"):
         model.inverse_transform(np.zeros((1, 99)))
+    for scores in (["a"], [[1.0], [1.0, 2.0]]):
+        with pytest.raises(InvalidObservations, match="numbers"):
+            model.inverse_transform(scores)
+    for count in (0, -1, 2.5, True):
+        with pytest.raises(InvalidSetting, match="number of samples"):
+            model.sample(count)
+        with pytest.raises(InvalidSetting, match="number of observations"):
+            model.suspicious_observations(count)
     with pytest.raises(InvalidObservations, match="shape"):
         model.transform(np.zeros((2, 3, 3)))
     with pytest.raises(NotFitted):

@@ -166,3 +166,42 @@ def test_expectation_maximisation_on_complete_data_is_the_empirical_covariance()
     found = learn(clouds, FullSpace(shapes), ShapeSettings(0.5, 0.1, 0.3), rounds=5)
     np.testing.assert_allclose(found.covariance, np.cov(y.T), atol=1e-12)
     np.testing.assert_allclose(found.mean, y.mean(axis=0), atol=1e-14)
+
+
+def log_posterior(y, seen, u, learned, shapes, prior, a):
+    """The logarithm of the density that eq. 27 maximises, up to a constant (theory, section 17)."""
+    gaussian, U = learned.gaussian, u.sum()
+    T = prior * a + (1 - a) * learned.covariance
+    T = T + gaussian.pose_variance * shapes.motions @ shapes.motions.T + gaussian.noise * np.eye(len(T))
+    total = 0.0
+    for row, o, weight in zip(y, seen, u, strict=True):
+        own, e = T[np.ix_(o, o)], (row - learned.mean)[o]
+        total -= 0.5 * weight * (np.linalg.slogdet(own)[1] + e @ np.linalg.solve(own, e))
+    count = (U - 1) / (1 - a)
+    hidden = np.diag(u @ ~seen)
+    scale = a * prior + gaussian.pose_variance * shapes.motions @ shapes.motions.T
+    scale = scale + gaussian.noise * (np.eye(len(T)) - hidden / count)
+    return total - 0.5 * (count - U) * np.linalg.slogdet(T)[1] - 0.5 * count * np.trace(np.linalg.solve(T, scale))
+
+
+@pytest.mark.parametrize("a", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("low_rank", [False, True])
+def test_no_round_of_expectation_maximisation_lowers_the_posterior_density(a, low_rank):
+    rng, shapes, covariance = scene(m=6)
+    n, D = 30, 18
+    y = rng.multivariate_normal(np.zeros(D), covariance, n)
+    seen = np.repeat(rng.random((n, 6)) < 0.7, 3, axis=1)
+    y, u = np.where(seen, y, 0.0), rng.uniform(0.3, 1.0, n)
+    full = FullSpace(shapes)
+    space = BasisSpace.of(shapes, 0.5, lambda _: y, inducing=6) if low_rank else full
+    basis = space.basis if low_rank else np.eye(D)
+    assert basis.shape == (D, D)  # otherwise the low-rank form is another model
+    clouds = TrainingClouds.of(y, seen, u, np.zeros(D))
+    densities = []
+    for rounds in range(1, 12):
+        found = learn(clouds, space, ShapeSettings(0.5, 0.2, a), rounds)
+        found = found._replace(covariance=basis @ found.covariance @ basis.T)
+        densities.append(log_posterior(y, seen, u, found, shapes, full.prior(0.5), a))
+    rounding = 1e-10 * abs(densities[0])  # the condition number of T is about 1e4
+    assert np.diff(densities).min() > -rounding
+    assert densities[-1] > densities[0] + 1e3 * rounding

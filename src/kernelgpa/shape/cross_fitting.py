@@ -111,8 +111,9 @@ def median_run(seen: BoolArray) -> float:  # (n, m)
 class LeftOutErrors(NamedTuple):
     """Errors of the landmarks that were left out."""
 
-    lengths: Array
+    lengths: Array  # in the frame of the mean shape
     squares: Array  # z^2
+    clouds: IndexArray
 
     @property
     def error(self) -> float:
@@ -171,13 +172,14 @@ class CrossFit:
         self, models: Sequence[Learned], most: int | None = None, parts: int = LANDMARK_PARTS
     ) -> LeftOutErrors:
         """Errors of one part of the landmarks at a time, for at most the given number of clouds of each fold."""
-        lengths, squares, d = [], [], self.alignment.dimension
+        lengths, squares, clouds, d = [], [], [], self.alignment.dimension
         for k, model in enumerate(models):
             for question in self._questions_of(k, most or len(self.folds.of_cloud), parts):
                 errors, covariances = question.errors(model, self.alignment.residuals, d)
                 lengths.append(np.linalg.norm(errors, axis=1))
                 squares.append(mahalanobis_squares(errors, covariances))
-        return LeftOutErrors(np.concatenate(lengths), np.concatenate(squares))
+                clouds.append(question.clouds[np.nonzero(question.left)[0]])
+        return LeftOutErrors(np.concatenate(lengths), np.concatenate(squares), np.concatenate(clouds))
 
     def _questions_of(self, k: int, most: int, parts: int) -> list[Question]:
         """The same for all settings that are compared, so that patterns are looked for once."""

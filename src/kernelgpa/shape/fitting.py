@@ -214,7 +214,8 @@ def _final(
     alignment, settings = best.alignment, best.choice.settings
     models = fit.models(settings, fit.space.rounds)
     left_out = fit.left_out(models, max(1, 2000 // fit.folds.count), FINAL_PARTS)
-    lengths = left_out.lengths
+    factors = np.array([pose.size_factor for pose in alignment.poses])
+    lengths = left_out.lengths / factors[left_out.clouds]
     expected = ExpectedError(*map(float, (lengths.mean(), np.median(lengths), np.sqrt(np.mean(lengths**2)))))
     calibration = left_out.calibration(alignment.dimension)
     completed, covariances = _completed(fit, models, observations, calibration)

@@ -6,7 +6,8 @@ without noise (0 where seen) and u_t the weight of the cloud (1 unless it is an 
     mu <- sum_t u_t E_t / U,      S <- sum_t u_t ((E_t - mu)(E_t - mu)' + V_t) / (U - 1)              (theory, eq. 27)
 
 The iteration starts from the mean shape of the registration and Sigma = C0.  With complete data it ends after one
-round, and S is the empirical covariance.
+round, and S is the empirical covariance.  No round lowers the posterior density of mean and covariance for which the
+shrinkage is a prior (theory, section 17).
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ class ShapeModel(BaseEstimator):
     residuals_ : array (n, m)
         Leave-one-out residuals of the observations, in the unit of the clouds; NaN where unseen.
     expected_error_ : ExpectedError
-        Mean, median and root mean square of the errors of predicted landmarks, by cross-fitting.
+        Mean, median and root mean square of the errors of predicted landmarks in the frames of their clouds, by
+        cross-fitting.
     shrinkage_, bandwidth_, noise_ : floats
         The settings that were used.
     alignment_ : str
@@ -176,7 +177,10 @@ class ShapeModel(BaseEstimator):
 
     def inverse_transform(self, scores: npt.ArrayLike) -> Array:  # (k, modes) -> (k, m, d)
         """The shapes that have given scores; fewer scores than modes are those of the first modes."""
-        values = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+        try:
+            values = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InvalidObservations("scores are not a table of numbers; give one row per shape") from None
         modes = self.modes_
         if values.ndim != 2 or not 0 < values.shape[1] <= len(modes):
             raise InvalidObservations(f"scores have shape {values.shape}; expected (shapes, at most {len(modes)})")
@@ -208,8 +212,7 @@ class ShapeModel(BaseEstimator):
 
     def sample(self, count: int, random_state: int | None = None) -> Array:  # (count, m, d)
         """Shapes drawn from the distribution of the modes."""
-        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
-            raise InvalidSetting(f"the number of samples is {count!r}; expected a positive whole number")
+        _require_count(count, "samples")
         scores = np.random.default_rng(random_state).standard_normal((int(count), len(self.variances_)))
         return self.inverse_transform(scores * np.sqrt(self.variances_))
 
@@ -221,6 +224,8 @@ class ShapeModel(BaseEstimator):
     def suspicious_observations(self, count: int | None = None) -> list[ObservationResidual]:
         """Observations by their leave-one-out residual in units of its standard deviation, largest first."""
         fit = self._fitted
+        if count is not None:
+            _require_count(count, "observations")
         order = np.argsort(-np.nan_to_num(fit.clouds.mahalanobis, nan=-1.0), axis=None)
         listed = []
         for t, j in zip(*np.unravel_index(order[:count], fit.clouds.mahalanobis.shape), strict=True):
@@ -367,6 +372,11 @@ class ShapeModel(BaseEstimator):
     def _posed(self, points: Any) -> NewClouds:
         fit = self._fitted
         return pose_new(points, fit.observations.landmarks, fit.frozen)
+
+
+def _require_count(count: object, what: str) -> None:
+    if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+        raise InvalidSetting(f"the number of {what} is {count!r}; expected a positive whole number")
 
 
 def _warn_of_pairs(observations: Observations) -> None:

@@ -14,7 +14,7 @@ from .spaces import Shapes
 
 
 class ExpectedError(NamedTuple):
-    """The error of predicted landmarks by cross-fitting, in the unit of the aligned clouds.
+    """The error of predicted landmarks by cross-fitting, in the frames of the clouds.
 
     Attributes
     ----------
