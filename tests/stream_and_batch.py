@@ -43,11 +43,11 @@ def with_gamma(estimator, gamma):
     return estimator
 
 
-def batch_of(stream, estimator, clouds):
-    """A batch fit to the clouds in the stream, given by key, with the gamma of the stream."""
+def batch_of(stream, estimator, clouds, gamma=None):
+    """A batch fit to the clouds in the stream, given by key, with the gamma of the stream; NaN: a free fit."""
     keys = [key for key in stream.keys_ if key not in stream.waiting_]
     pairs = [(clouds[key][seen_of(clouds[key])], [f"L{j:03d}" for j in seen_of(clouds[key])]) for key in keys]
-    return keys, with_gamma(clone(estimator), stream.gamma_).fit(pairs)
+    return keys, with_gamma(clone(estimator), stream.gamma_ if gamma is None else gamma).fit(pairs)
 
 
 def assert_equals_batch(stream, estimator, clouds, tolerance=1e-8):

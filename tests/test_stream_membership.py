@@ -7,33 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import random_rotation, scene
+from conftest import scene
+from doubtful_clouds import KINDS, MIRROR, clouds_of
 from fixed_settings import fixed_kernel, fixed_stream
 from stream_and_batch import add, assert_equals_batch, seen_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")
-
-
-def articulated(n, rng, m=40):
-    """Two solid parts that turn against each other about a hinge."""
-    body = rng.standard_normal((m, 3)) * [1.0, 0.8, 0.7]
-    body[m // 2 :] += [2.5, 0.0, 0.0]
-    frames = np.empty((n, m, 3))
-    for t in range(n):
-        angle = rng.uniform(-1.2, 1.2)
-        hinge = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
-        frame = body.copy()
-        frame[m // 2 :] = (frame[m // 2 :] - [1.2, 0, 0]) @ hinge.T + [1.2, 0, 0]
-        frames[t] = (frame + 0.01 * rng.standard_normal((m, 3))) @ random_rotation(3, rng).T
-    return frames
-
-
-def clouds_of(kind, n, seed):
-    rng = np.random.default_rng(seed)
-    if kind == "articulated":
-        return articulated(n, rng)
-    noise = 0.15 if kind == "noisy" else 0.01
-    return scene(n=n, m=30, hidden=0.1, noise=noise, bend=0.1, seed=seed)[0]
 
 
 def batch_decision(stream, clouds):
@@ -42,14 +21,14 @@ def batch_decision(stream, clouds):
     return [stream.keys_[t] for t in gpa.mirrored_]
 
 
-@pytest.mark.parametrize("kind", ["exact", "noisy", "articulated"])
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_the_same_clouds_are_mirror_images_as_in_a_batch_fit(kind, data):
     n = 14
     points = clouds_of(kind, n, data.draw(st.integers(0, 1000)))
     flipped = data.draw(st.lists(st.integers(0, n - 1), max_size=5, unique=True))
-    points[flipped] *= [1, 1, -1]
+    points[flipped] *= MIRROR
     stream, clouds = fixed_stream(window=data.draw(st.sampled_from([6, 20]))), {}
     for t, cloud in enumerate(points):
         clouds[add(stream, cloud)] = cloud

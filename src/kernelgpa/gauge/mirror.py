@@ -28,6 +28,7 @@ from ..typing import Array, BoolArray, IndexArray
 from .closed_form import closed_form_matrix, mode_moments
 
 SOLID = {2: SHEET**2, 3: 0.45**2}  # least s_d / s_(d-1) of a solid body, a square of lengths; in the plane: of no curve
+NEARLY_SOLID = 0.5  # of that least ratio: a cloud that is less round fits no map as a solid body
 DECISIVE_RATIO = 0.1  # largest ratio of the better cost to the worse one for which the handedness counts as determined
 
 
@@ -67,15 +68,19 @@ def is_mirror_image(cloud: Cloud, targets: Array) -> bool:  # (s, d)
     return bool(np.linalg.det(cross) < 0 and determined and solid and cloud.frame.rank == len(cross))
 
 
-def fits_reflected(weighted_points: Array, M: Array) -> BoolArray:  # (m, n d), (m, d) -> (n,)
-    """Which solid clouds fit a map better as a mirror image, decisively or not."""
+def may_be_mirrored(stacked: StackedClouds, spreads: Array, M: Array) -> BoolArray:  # (n, d), (m, d) -> (n,)
+    """Which nearly solid clouds do not decisively fit a map by a rotation.
+
+    Whether they are solid is decided by the clouds alone, because a map of bodies and their mirror images is flat.
+    """
     d = M.shape[1]
-    cross = (weighted_points.T @ M).reshape(-1, d, d)
-    candidates = np.flatnonzero(np.linalg.det(cross) < 0)
-    singular = np.linalg.svd(cross[candidates], compute_uv=False)
-    reflected = np.zeros(len(cross), dtype=bool)
-    reflected[candidates[singular[:, -1] >= SOLID[d] * singular[:, -2]]] = True
-    return reflected
+    cross = (stacked.weighted_points.T @ M).reshape(-1, d, d)
+    means = (stacked.weights.T @ M) / stacked.total_weights[:, None]
+    map_squares = stacked.weights.T @ np.sum(M**2, axis=1) - stacked.total_weights * np.sum(means**2, axis=1)
+    counts = np.count_nonzero(stacked.weights, axis=0)
+    determined, _ = _handedness(cross, stacked.squared_sizes, map_squares, counts)
+    solid = spreads[:, -1] ** 2 >= NEARLY_SOLID * SOLID[d] * spreads[:, -2] ** 2
+    return np.asarray(solid & ~(determined & (np.linalg.det(cross) > 0)))
 
 
 def _handedness(

@@ -66,6 +66,11 @@ class StackedClouds:
         weighted = np.ascontiguousarray(np.swapaxes(self.weighted_points.reshape(m, n, d), 0, 1))
         return np.asarray(np.swapaxes(self.centred, 1, 2) @ weighted)
 
+    def at(self, clouds: IndexArray) -> StackedClouds:
+        """Some of the clouds, or all of them in another order."""
+        weights, centred, means = self.weights[:, clouds], self.centred[clouds], self.means[clouds]
+        return StackedClouds(weights, centred, means, self.ranks[clouds], self.resolution, self.thinness)
+
     def only(self, landmarks: IndexArray) -> StackedClouds:
         """The same clouds restricted to some landmarks and centred again.
 

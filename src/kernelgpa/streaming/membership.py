@@ -1,28 +1,30 @@
 """Which clouds of a stream are in the sum, and which are kept outside: mirror images, and those added while frozen.
 
 Mirror images are those that a batch fit to the same clouds finds.  Its decision
-(:func:`~kernelgpa.estimators.problem.screening.screen`) takes longer than an update.  It is made again only if a solid
-cloud fits the new map better as a mirror image, if a cloud that was left out no longer does, or if at least a third
-of the clouds were left out, because they may then be the majority, which decides which handedness is right.
+(:func:`~kernelgpa.estimators.problem.screening.screen`) takes longer than an update.  There is nothing to decide while
+no cloud is left out and every solid one decisively fits the new map by a rotation.  Otherwise the decision begins, as
+in a batch fit, with the affine registration of all clouds.  It ends there if this names no clouds, or those that are
+left out already and that are mirror images of the new map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
+
+import numpy as np
 
 from ..errors import DegenerateCloud, silenced_warnings
 from ..estimators.base import GPA
+from ..estimators.problem.problem import weakly_connected
 from ..estimators.problem.screening import screen
 from ..gauge.initial import affine_spectrum
-from ..gauge.mirror import find_mirror_images, fits_reflected, is_mirror_image
+from ..gauge.mirror import find_mirror_images, is_mirror_image, may_be_mirrored
 from ..observations.cloud import Cloud
 from ..shape import ShapeModel
 from ..typing import Name
 from .results import StreamResults
 from .running_sum import CloudKey, RunningSum
 from .stream_map import StreamMap
-
-CONTESTED = 1 / 3  # share of mirror images from which on every update decides again; clouds without a vote are rare
 
 
 class StreamMembership(StreamResults):
@@ -64,12 +66,14 @@ class StreamMembership(StreamResults):
     def _handedness_changed(self, running: RunningSum, solved: StreamMap) -> bool:
         """Decide again which clouds are mirror images, as a batch fit to all clouds does, if any may have changed."""
         before = self._mirrored & self._outside.keys()
-        outside = {key: self._outside[key] for key in before}
-        if not _may_have_changed(running, solved, outside):
+        shared = solved.map[: len(running.landmarks)]
+        if not before and not may_be_mirrored(running.stacked(), running.spreads(), shared).any():
             return False
+        overlaps = [solved.overlap(self._outside[key], running.names) for key in before]
+        confirmed = all(overlap is not None and is_mirror_image(*overlap) for overlap in overlaps)
         self._put_inside(before)
         running.update_participation(self._disconnected)
-        mirrored, left_out = _mirror_images(self.estimator, running, before)
+        mirrored, left_out = _mirror_images(self.estimator, running, before, confirmed)
         self._mirrored -= running.records.keys()
         self._leave_out(mirrored, left_out)
         if 2 * len(left_out & set(solved.keys)) > len(solved.keys):
@@ -77,22 +81,21 @@ class StreamMembership(StreamResults):
         return left_out != before
 
 
-def _may_have_changed(running: RunningSum, solved: StreamMap, left_out: Mapping[CloudKey, Cloud]) -> bool:
-    """Whether the decision must be made again, with the map that was solved without the clouds that are left out."""
-    if len(left_out) >= CONTESTED * (len(left_out) + len(running.records)):
-        return True
-    if fits_reflected(running.weighted_points, solved.map[: len(running.landmarks)]).any():
-        return True
-    overlaps = (solved.overlap(cloud, running.names) for cloud in left_out.values())
-    return not all(overlap is not None and is_mirror_image(*overlap) for overlap in overlaps)
+def _mirror_images(
+    estimator: GPA, running: RunningSum, before: set[CloudKey], confirmed: bool
+) -> tuple[set[CloudKey], set[CloudKey]]:
+    """Keys of the mirror images among the clouds in the sum, and of those to leave out; as before if undecidable.
 
-
-def _mirror_images(estimator: GPA, running: RunningSum, before: set[CloudKey]) -> tuple[set[CloudKey], set[CloudKey]]:
-    """Keys of the mirror images among the clouds in the sum, and of those to leave out; as before if undecidable."""
-    stacked = running.stacked()
-    if not len(find_mirror_images(affine_spectrum(stacked, running.dimension), stacked)):
-        return set(), set()  # a batch fit confirms some of those that it finds like this, and no others
+    ``confirmed``: whether those before are mirror images of the map of the others.
+    """
     keys = sorted(running.participating)
+    stacked = running.stacked().at(np.argsort(running.participating))
+    spectrum = affine_spectrum(stacked, running.dimension)
+    candidates = {keys[t] for t in find_mirror_images(spectrum, stacked)}
+    if not candidates:
+        return set(), set()  # a batch fit confirms some of those that it finds like this, and no others
+    if confirmed and candidates == before and not weakly_connected(spectrum, stacked.counts):
+        return before, before
     try:
         with silenced_warnings():  # about the same clouds, at every update
             problem = screen(running.observations(), estimator._sizes_differ, estimator.mirrored)

@@ -78,12 +78,6 @@ class RunningArrays:
             self._weights, self._centred, self._means, self._ranks.copy(), resolution, thinness, products
         )
 
-    @property
-    def weighted_points(self) -> Array:  # (m, n d)
-        """The weighted points of all clouds, each centred, over the landmarks in the order of their rows."""
-        self._resize(len(self.landmarks), len(self.keys))
-        return self._weighted_points
-
     def reserve(self, landmarks: int) -> None:
         """Let landmark indices go up to ``landmarks``."""
         if (more := landmarks - len(self.rows)) > 0:

@@ -90,10 +90,9 @@ class RunningSum:
         """The participating clouds over the landmarks that participate."""
         return self._arrays.stacked()
 
-    @property
-    def weighted_points(self) -> Array:  # (m, n d)
-        """The weighted points of the participating clouds, each centred."""
-        return self._arrays.weighted_points
+    def spreads(self) -> Array:  # (n, d)
+        """The spreads of the participating clouds along their principal axes, in the order of their columns."""
+        return np.array([part.frame.spread for _, part, _ in self.parts()])
 
     def parts(self) -> list[tuple[CloudKey, Cloud, ReducedCloud]]:
         """Key, observations that participate, and reduced cloud, for each cloud in the sum."""

@@ -15,6 +15,7 @@ from ...errors import DegenerateCloud, InvalidObservations
 from ...gauge.initial import InitialEstimate, initial_estimate
 from ...observations import Observations
 from ...observations.connectivity import require_connected
+from ...spectrum.eigenpairs import Spectrum
 from ...typing import Array, IndexArray
 
 WEAK_GAP = 0.6  # gap of the affine registration below which noise hides how the clouds are connected
@@ -66,16 +67,20 @@ class Problem:
 
     @property
     def weakly_connected(self) -> bool:
-        """Whether noise hides the affine map between some clouds and the rest.
+        """Whether noise hides the affine map between some clouds and the rest."""
+        return weakly_connected(self.initial.spectrum, self.participants.counts)
 
-        Separating clouds that see every landmark costs each of their observations.  Weakly connected clouds are
-        separated at the cost of few observations, which is little more than the d dimensions of the map cost.
-        """
-        spectrum = self.initial.spectrum
-        if len(spectrum.values) <= spectrum.dimension:
-            return False
-        separation = spectrum.values[spectrum.dimension]
-        return spectrum.gap < WEAK_GAP and bool(separation < CHEAP_SEPARATION * self.participants.counts.mean())
+
+def weakly_connected(spectrum: Spectrum, counts: IndexArray) -> bool:  # counts (m,), clouds that see each landmark
+    """Whether noise hides the affine map between some clouds and the rest, by the spectrum of the affine cost.
+
+    Separating clouds that see every landmark costs each of their observations.  Weakly connected clouds are separated
+    at the cost of few observations, which is little more than the d dimensions of the map cost.
+    """
+    if len(spectrum.values) <= spectrum.dimension:
+        return False
+    separation = spectrum.values[spectrum.dimension]
+    return spectrum.gap < WEAK_GAP and bool(separation < CHEAP_SEPARATION * counts.mean())
 
 
 def problem_of(observations: Observations, participating: IndexArray, mirrored: IndexArray | None = None) -> Problem:
