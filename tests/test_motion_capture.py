@@ -242,6 +242,9 @@ def test_frames_and_patterns_that_are_not_in_the_file_are_an_error(tmp_path):
         io.read(tmp_path / "walk.trc", ReadOptions(frames="0:5"))
     with pytest.raises(FormatError, match=r"no label matches 'X\*'"):
         io.read(tmp_path / "walk.trc", ReadOptions(markers=("M*", "X*")))
+    io.write(tmp_path / "many.trc", recording(markers=8))
+    with pytest.raises(FormatError, match=r"the labels are 'M:0', .* 'M:7';"):
+        io.read(tmp_path / "many.trc", ReadOptions(markers=("X*",)))
 
 
 def test_every_fourth_frame_is_written_with_its_own_times(tmp_path):

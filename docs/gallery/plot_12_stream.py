@@ -2,8 +2,8 @@
 Frames as they arrive
 =====================
 
-A :class:`kernelgpa.StreamingGPA` adds one frame at a time and keeps a map after each. The map improves with every
-view.
+A :class:`kernelgpa.StreamingGPA` adds one frame at a time and keeps a map after each. The map improves as views are
+added.
 """
 
 import matplotlib.pyplot as plt

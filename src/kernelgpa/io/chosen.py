@@ -13,6 +13,7 @@ from ..errors import FormatError, InvalidSetting
 from .landmark_file import LabelledCloud, LandmarkFile
 from .text import short_repr
 
+MOST_LABELS = 100  # in an error; those of a marker set fit
 _RANGE = re.compile(r"([0-9]{1,9})?:([0-9]{1,9})?(?::([0-9]{1,9}))?")
 
 
@@ -59,8 +60,9 @@ def choose_markers(file: LandmarkFile, patterns: Sequence[str], source: str) -> 
     clouds = tuple(_with_matching(one, patterns, used) for one in file.clouds)
     unused = [pattern for pattern in patterns if pattern not in used]
     if unused:
-        labels = ", ".join(map(short_repr, file.clouds[0].labels[:5]))
-        found = f"no label matches {short_repr(unused[0])}; the labels are {labels}, ..."
+        labels = list(map(short_repr, file.clouds[0].labels))
+        listed = ", ".join([*labels[:MOST_LABELS], *(["..."] if len(labels) > MOST_LABELS else [])])
+        found = f"no label matches {short_repr(unused[0])}; the labels are {listed}"
         raise FormatError(source, None, found, "check the pattern: * stands for any characters, ? for one")
     return replace(file, clouds=clouds, faces=None)
 
