@@ -75,7 +75,7 @@ def test_register_prints_json(scans):
         (["register", "scans.csv", "-o", "out", "--method", "rigid", "--tune"], "nothing to tune"),
         (["register", "--config", "scans.csv", "-o", "out"], "it is not valid TOML"),
         (["register", "scans.csv", "-o", "scans.csv"], "scans.csv is a file"),
-        (["register", "scans.zip", "-o", "out"], "no known format"),
+        (["register", "scans.zip", "-o", "out"], "there is no such file"),
         (["warp", "nowhere", "scans.csv", "--cloud", "a"], "there is no such file"),
         (["evaluate", "nowhere", "scans.csv"], "there is no such file"),
         (["convert", "scans.csv", "-o", "x.ply"], "one cloud per file"),

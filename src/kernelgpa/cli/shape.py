@@ -26,7 +26,7 @@ from ..shape import ShapeModel
 from ..typing import Array, BoolArray, Name
 from . import options
 from .app import app
-from .messages import print_matching, print_message, printed_warnings, use_words_of, worded
+from .messages import formatted, print_matching, print_message, printed_warnings, use_words_of, worded
 from .options.groups import MatchOptions, with_option_groups
 from .settings import run_settings
 
@@ -157,6 +157,11 @@ def impute(
     learned = None if model is None else _loaded(model)
     sources = _read(files, reading)
     matched = sources.matched if learned is None else _with_landmarks(sources.matched, learned)
+    if learned is None and len(matched.names) == 1:
+        raise InvalidSetting(
+            "there is 1 cloud, and nothing to predict its landmarks from; give several, or --model with a folder of "
+            "kernelgpa shape"
+        )
     targets = CompletedFiles(sources.paths, sources.files, sources.options, matched)
     targets.require_formats()  # before any work
     with printed_warnings():
@@ -207,7 +212,7 @@ def _by_model(matched: MatchedClouds, model: ShapeModel) -> tuple[Array, Array]:
 def _completed(matched: MatchedClouds, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
     """The clouds as they complete each other, and standard deviations; NaN for a landmark that no cloud saw."""
     observations, seen = _seen(matched)
-    points, covariances = _predicted(observations, method, scaling)
+    points, covariances = _predicted(observations, method, scaling, matched.unit)
     whole, deviations = np.full(matched.points.shape, np.nan), np.full(matched.points.shape[:2], np.nan)
     whole[:, seen], deviations[:, seen] = points, _deviations(covariances)
     return whole, deviations
@@ -218,7 +223,9 @@ def _deviations(covariances: Array) -> Array:  # (n, m, d, d) -> (n, m)
     return np.asarray(np.sqrt(np.trace(covariances, axis1=2, axis2=3) / covariances.shape[-1]))
 
 
-def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) -> tuple[Array, Array]:
+def _predicted(
+    observations: Observations, method: ImputeMethod, scaling: bool, unit: str | None
+) -> tuple[Array, Array]:
     """All landmarks of all clouds, and the covariances of those that were not seen."""
     if method is ImputeMethod.KERNEL or (method is ImputeMethod.AUTO and len(observations.clouds) < 3):
         found = KernelGPA().fit(observations).impute(return_cov=True)
@@ -226,7 +233,9 @@ def _predicted(observations: Observations, method: ImputeMethod, scaling: bool) 
         return found
     model = ShapeModel(scaling=scaling).fit(observations)
     error = model.expected_error_
-    print_message(f"expected error of a landmark that is filled in: mean {error.mean:.4g}, median {error.median:.4g}")
+    suffix = f" {unit}" if unit else ""
+    mean, median = formatted(error.mean, suffix), formatted(error.median, suffix)
+    print_message(f"expected error of a landmark that is filled in: mean {mean}, median {median}")
     found = model.impute(return_cov=True)
     assert isinstance(found, tuple)
     return found

@@ -26,6 +26,8 @@ def expand(paths: Sequence[Path], recursive: bool, suffixes: Sequence[str]) -> t
             inside, left_out = _landmark_files(path, recursive, suffixes)
             found += inside
             notes += left_out
+        elif not path.exists():
+            raise FormatError(path, None, "there is no such file or folder", "check the name")
         else:
             found.append(path)
     return found, notes
