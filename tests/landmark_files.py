@@ -177,6 +177,7 @@ EXAMPLES = {
         "ID,nose.X,nose.Y,ear.X,ear.Y\nann,1,2,NA,NA\nbob,3,4,5,6\n",
     ],
     csv_file: [
+        "specimen,marker,x,y\nann,1,1,2\nann,2,NA,NA\nbob,1,1,2\n",
         "cloud,landmark,x,y,weight\na,p,1,2,1\na,q,,,\nb,p,1,2,0.5\n",
         "cloud,landmark,x,y,weight\na,p,1,2,1\na,q,,,\n",
         "cloud,p_x,p_y\na,1,2\nb,,\n",

@@ -59,7 +59,7 @@ def test_placeholders_are_named_with_their_landmark_and_clouds(model):
     finding = found["placeholder coordinates"]
     assert "landmark 9 in clouds 2, 5, 7" in finding.found
     assert "NaN" in finding.action
-    assert "--missing CODE" in with_option_names(finding.action)
+    assert "--missing 77,77,-77 " in with_option_names(finding.action)
     assert next(iter(found)) == "placeholder coordinates"
     assert not {"unusual size factors", "folded warps", "collapsed map", "possible wrong matches"} & set(found)
 

@@ -51,7 +51,7 @@ def test_a_typed_option_wins_or_is_an_error(scans):
         (["--markers", "nothing*"], "no label matches 'nothing*'"),
         (["--match", "number", "--label-pattern", "("], "--label-pattern is '(', which is no regular expression"),
         (["--curves"], "--curves is for TPS files, and none is given"),
-        (["--merge"], "--merge is True, but no two files"),
+        (["--merge"], "--merge finds no files of one specimen"),
         (["--metadata", "absent.csv"], "absent.csv: there is no such file"),
         (["--links", "absent.csv"], "absent.csv: there is no such file"),
         (["--procrustes", "total"], "--procrustes is 'total'; expected one of registered, partial, full"),

@@ -110,7 +110,7 @@ def test_a_frame_or_a_unit_that_is_lost_is_reported():
 
 def test_the_same_note_of_many_files_is_reported_once():
     files = [one(cloud(name, "pqrs", seed=i), notes=("RAS converted to LPS",)) for i, name in enumerate("abc")]
-    assert match_clouds(files).notes == ("3 files: RAS converted to LPS",)
+    assert match_clouds(files).notes == ("each of 3 files: RAS converted to LPS",)
 
 
 def test_faces_are_kept_if_all_meshes_have_the_same():

@@ -157,7 +157,7 @@ def test_files_are_not_merged_if_their_labels_are_the_same(tmp_path):
 
 
 def test_merging_that_is_asked_for_and_impossible_is_an_error():
-    with pytest.raises(InvalidSetting, match="merge is True, but no two files"):
+    with pytest.raises(InvalidSetting, match="merge= finds no files of one specimen"):
         matched([cloud("a", "pqrs"), cloud("b", "pqrs")], merge=True)
 
 

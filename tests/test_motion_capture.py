@@ -136,7 +136,7 @@ def test_nan_and_zeros_are_gaps_and_are_counted(module, gap):
     found = parsed(module, with_points(module, [gap, (1, 0, 2, 0)]))
     assert np.isnan(found.clouds[0].points).all()
     assert_array_equal(found.clouds[1].points, [[1, 0, 2]])
-    assert any(note.startswith("points not measured") and note.endswith(": 1") for note in found.notes)
+    assert any(note.startswith("points of the file not measured") and note.endswith(": 1") for note in found.notes)
 
 
 def test_a_negative_residual_is_a_gap_whatever_the_coordinates_are():

@@ -19,6 +19,7 @@ from . import options
 from .app import app
 from .messages import (
     MATCHING_RULES,
+    counted,
     print_json,
     print_message,
     printable,
@@ -68,10 +69,9 @@ def convert(
     landmark_files = [one for _, one in sources]
     if to is None:
         require_writable_file(output)
-        rendered = {output: _rendered(output, _joined(landmark_files))}
+        rendered = _rendered({output: _joined(landmark_files)})
     else:
-        targets = _one_file_per_cloud(landmark_files, output, to if to.startswith(".") else f".{to}")
-        rendered = {target: _rendered(target, one) for target, one in targets.items()}
+        rendered = _rendered(_one_file_per_cloud(landmark_files, output, to if to.startswith(".") else f".{to}"))
         output.mkdir(parents=True, exist_ok=True)
     for target, data in rendered.items():  # all were rendered before the first is written
         write_bytes(target, data)
@@ -101,13 +101,18 @@ def file_name(name: str) -> str:
     return safe.encode()[:LONGEST_NAME].decode(errors="ignore") or "cloud"
 
 
-def _rendered(path: Path, landmark_file: LandmarkFile) -> bytes:
-    suffix = suffix_of(path)
-    held, losses = drop_unsupported(landmark_file, suffix)
-    data = FORMATS[suffix].render(held)
-    for loss in losses:
-        print_message(f"note: {path}: {loss}")
-    return data
+def _rendered(targets: dict[Path, LandmarkFile]) -> dict[Path, bytes]:
+    """The bytes of all files; what several of them cannot hold is listed once."""
+    rendered, paths_of = dict[Path, bytes](), dict[str, list[Path]]()
+    for path, landmark_file in targets.items():
+        suffix = suffix_of(path)
+        held, losses = drop_unsupported(landmark_file, suffix)
+        rendered[path] = FORMATS[suffix].render(held)
+        for loss in losses:
+            paths_of.setdefault(loss, []).append(path)
+    for loss, paths in paths_of.items():
+        print_message(f"note: {paths[0] if len(paths) == 1 else f'each of {len(paths)} files'}: {loss}")
+    return rendered
 
 
 def _joined(landmark_files: list[LandmarkFile]) -> LandmarkFile:
@@ -219,7 +224,7 @@ def info(
         return
     for one in descriptions:
         typer.echo(printable(str(one)))
-        for note in one.notes:
+        for note in one.notes if "problem" in matching else []:  # otherwise they are among those of all files
             typer.echo(printable(worded(f"  note: {note}")))
     typer.echo(printable(f"all files: {text}"))
 
@@ -248,7 +253,7 @@ def _matching(
     record |= {"rules": rules, "remedy": matched.remedy}
     use_words(matched.kind, (*matched.names, *matched.landmarks))
     texts = [
-        f"{clouds} clouds, {landmarks} landmarks matched by {MATCHING_RULES[matched.rule]}",
+        f"{counted(clouds, 'cloud')}, {counted(landmarks, 'landmark')} matched by {MATCHING_RULES[matched.rule]}",
         *(f"  note: {note}" for note in matched.notes),
         *([f"  {matched.remedy}"] if matched.remedy else []),
     ]
@@ -263,7 +268,7 @@ def _rule_table(rules: list[dict[str, Any]], words: Vocabulary) -> list[str]:
     for one in rules:
         mark = ">" if one["used"] else " "
         if one["problem"]:
-            lines.append(f"  {mark} {one['rule']:9}{'-':>10}  {one['problem']}")
+            lines.append(f"  {mark} {one['rule']:9}{'-':>10}  {worded(one['problem'])}")
             continue
         everywhere, single = one["in_every_cloud"], one["in_one_cloud"]
         some = max(0, one["landmarks"] - everywhere - single)  # a single cloud is every cloud, and one

@@ -94,11 +94,16 @@ def print_matching(matched: MatchedClouds) -> None:
     rule = MATCHING_RULES[matched.rule]
     use_words(matched.kind, (*matched.names, *matched.landmarks))
     print_message(
-        f"{n} clouds, {m} landmarks in {d}D, {_percent(seen)} of all pairs of a cloud and a landmark seen; "
-        f"landmarks matched by {rule}"
+        f"{counted(n, 'cloud')}, {counted(m, 'landmark')} in {d}D, {_percent(seen)} of all pairs of a cloud and "
+        f"a landmark seen; landmarks matched by {rule}"
     )
     for note in (*matched.notes, *([matched.remedy] if matched.remedy else [])):
         print_message(f"note: {note}")
+
+
+def counted(count: int, what: str) -> str:
+    """A number with its noun."""
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def _percent(share: float) -> str:

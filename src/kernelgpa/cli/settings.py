@@ -203,6 +203,9 @@ def _read_config(path: Path) -> dict[str, dict[str, Any]]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FormatError:
         raise
+    except FileNotFoundError:
+        found = "there is no such file"
+        raise FormatError(path, None, found, "expected settings.toml of a result folder") from None
     except (ValueError, RecursionError) as error:  # tomllib's own errors, and numbers of a thousand digits
         raise FormatError(
             path, None, f"it is not valid TOML ({error})", "expected settings.toml of a result folder"

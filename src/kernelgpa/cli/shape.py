@@ -26,7 +26,7 @@ from ..shape import ShapeModel
 from ..typing import Array, BoolArray, Name
 from . import options
 from .app import app
-from .messages import print_matching, print_message, printed_warnings, use_words_of, worded
+from .messages import formatted, print_matching, print_message, printed_warnings, use_words_of, worded
 from .options.groups import MatchOptions, with_option_groups
 from .settings import run_settings
 
@@ -157,6 +157,11 @@ def impute(
     learned = None if model is None else _loaded(model)
     sources = _read(files, reading)
     matched = sources.matched if learned is None else _with_landmarks(sources.matched, learned)
+    if learned is None and len(matched.names) == 1:
+        raise InvalidSetting(
+            "there is 1 cloud, and nothing to predict its landmarks from; give several, or --model with a folder of "
+            "kernelgpa shape"
+        )
     targets = CompletedFiles(sources.paths, sources.files, sources.options, matched)
     targets.require_formats()  # before any work
     with printed_warnings():
@@ -227,11 +232,10 @@ def _predicted(
         assert isinstance(found, tuple)
         return found
     model = ShapeModel(scaling=scaling).fit(observations)
-    error, suffix = model.expected_error_, f" {unit}" if unit else ""
-    print_message(
-        "expected error of a landmark that is filled in: "
-        f"mean {error.mean:.4g}{suffix}, median {error.median:.4g}{suffix}"
-    )
+    error = model.expected_error_
+    suffix = f" {unit}" if unit else ""
+    mean, median = formatted(error.mean, suffix), formatted(error.median, suffix)
+    print_message(f"expected error of a landmark that is filled in: mean {mean}, median {median}")
     found = model.impute(return_cov=True)
     assert isinstance(found, tuple)
     return found

@@ -28,6 +28,7 @@ from .capabilities import Capabilities
 from .frames import frames_of, is_one_label, uniform_timing, unmeasured
 from .in_place import added_points, filled_points
 from .landmark_file import LandmarkFile, ReadOptions, mark_unseen, require_complete_points
+from .text import MOST_NAMED, short_repr
 
 HOLDS = Capabilities(
     "C3D",
@@ -78,9 +79,11 @@ def parse(data: bytes, source: str, options: ReadOptions) -> LandmarkFile:
     notes = [*label_notes, *gap_notes]
     if layout.analogue:
         notes.append(f"{layout.analogue} analogue values per frame ignored")
-    never = int(np.isnan(points[..., 0]).all(axis=0).sum())
+    unseen = np.flatnonzero(np.isnan(points[..., 0]).all(axis=0))
+    never = [labels[j] for j in unseen]
     if never:
-        notes.append(f"{never} of {layout.markers} markers were measured in no frame")
+        more = ", ..." if len(never) > MOST_NAMED else ""
+        notes.append(f"measured in no frame: {len(never)} ({', '.join(map(short_repr, never[:MOST_NAMED]))}{more})")
     numbers = np.arange(layout.first, layout.first + layout.frames)
     units = texts_of(parameters, "POINT", "UNITS")
     return LandmarkFile(

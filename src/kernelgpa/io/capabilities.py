@@ -55,7 +55,10 @@ class Capabilities:
         first = file.clouds[0]
         for one in file.clouds:
             if one.labels != first.labels or one.points.shape != first.points.shape:
-                raise self.error(f"{one.name!r} and {first.name!r} have different landmarks", INSTEAD)
+                raise self.error(
+                    f"{one.name!r} and {first.name!r} have different landmarks",
+                    "write CSV instead, which can hold them",
+                )
         return np.stack([one.points for one in file.clouds])
 
     def require_names(self, texts: Sequence[str], is_allowed: Callable[[str], bool], limit: str) -> None:

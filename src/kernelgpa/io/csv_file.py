@@ -1,6 +1,7 @@
 """CSV, in two layouts that the header distinguishes.  Empty coordinates mean "not seen".
 
-    long   one row per point: ``cloud,landmark,x,y[,z][,weight]``, columns in any order
+    long   one row per point: ``cloud,landmark,x,y[,z][,weight]``, columns in any order; specimen, individual, frame,
+           name or id may stand for cloud, and marker or point for landmark
     wide   one row per cloud: its name, then ``lm1_x,lm1_y[,lm1_z][,lm1_weight],...``, or ``1.X,1.Y,...`` as
            two.d.array of geomorph names them, or ``X1,Y1,...``; clouds without a column of names are numbered
 
@@ -28,6 +29,11 @@ from .text import format_number, short_repr
 HOLDS = Capabilities("CSV", weights=True)
 REQUIRED_COLUMNS = ("cloud", "landmark", "x", "y")
 KNOWN_COLUMNS = (*REQUIRED_COLUMNS, "z", "weight")
+INSTEAD_OF = {  # other names of columns of the long layout, used if there is none of the first name
+    "cloud": ("specimen", "individual", "frame", "name", "id"),
+    "landmark": ("marker", "point"),
+}
+SPECIMEN_COLUMNS = ("specimen", "individual")
 FIRST_COLUMN = ("cloud", "name", "id", "specimen", "individual", "")  # of the wide layout
 GEOMORPH_COLUMN = re.compile(r"[XYZ][0-9]+|[0-9]+\.[XYZ]")
 
@@ -37,22 +43,31 @@ WideColumns = dict[str, dict[str, int]]  # label -> axis or "weight" -> index of
 def parse(text: str, source: str, options: ReadOptions) -> LandmarkFile:
     (line, header), rows = read_table(text, source, row_names=True)
     names = {name.lower() for name in header}
-    is_long = "landmark" in names or {"x", "y"} <= names
+    is_long = not names.isdisjoint(("landmark", *INSTEAD_OF["landmark"])) or {"x", "y"} <= names
     unnamed = not is_long and coordinate_column(header[0]) is not None
     if unnamed:
         header, rows = ["", *header], _numbered(rows, options.name)
     clouds, ignored = (_long_clouds if is_long else _wide_clouds)(header, line, rows, source)
     notes = tuple(f"column {short_repr(name)} ignored" for name in ignored)
     notes += ("there is no column of names; clouds are numbered",) if unnamed else ()
-    kind = "specimen" if not is_long and _is_morphometric(header) else "cloud"
+    kind = _long_kind(names) if is_long else "specimen" if _is_morphometric(header) else "cloud"
     return LandmarkFile(tuple(clouds), labelled=True, notes=notes, kind=kind).marking(options.missing)
+
+
+def _long_kind(names: set[str]) -> str:
+    """What a long table calls a cloud; a sensor has frames too, but no markers."""
+    if "cloud" in names:
+        return "cloud"
+    if not names.isdisjoint(SPECIMEN_COLUMNS):
+        return "specimen"
+    return "frame" if "marker" in names and "landmark" not in names else "cloud"
 
 
 def _is_morphometric(header: list[str]) -> bool:
     """Whether the rows of a wide table are called specimens, or its columns are named as those of geomorph."""
     first = header[0].lower()
     geomorph = len(header) > 1 and GEOMORPH_COLUMN.fullmatch(header[1]) is not None
-    return first in ("specimen", "individual") or (geomorph and first != "cloud")
+    return first in SPECIMEN_COLUMNS or (geomorph and first != "cloud")
 
 
 def _numbered(rows: list[Row], name: str) -> list[Row]:
@@ -78,12 +93,13 @@ def _long_clouds(
     clouds: dict[str, _RowsOfCloud] = {}
     for row in rows:
         _add_point(clouds, row, columns, source)
-    ignored = [name for name in header if name.lower() not in KNOWN_COLUMNS]
+    known = _standard_names(header)
+    ignored = [name for name, own in zip(header, known, strict=True) if own not in KNOWN_COLUMNS]
     return [_cloud(name, one.points, tuple(one.lines), one.weights) for name, one in clouds.items()], ignored
 
 
 def _long_columns(header: list[str], source: str, line: int) -> dict[str, int]:
-    names = [name.lower() for name in header]
+    names = _standard_names(header)
     for name in KNOWN_COLUMNS:
         if names.count(name) > 1:
             raise FormatError(source, line, f"there are {names.count(name)} columns {name!r}", "expected one")
@@ -92,6 +108,15 @@ def _long_columns(header: list[str], source: str, line: int) -> dict[str, int]:
         found = f"there is no column {missing[0]!r} among {', '.join(map(short_repr, header[:20]))}"
         raise FormatError(source, line, found, "expected the columns cloud,landmark,x,y[,z][,weight]")
     return {name: names.index(name) for name in KNOWN_COLUMNS if name in names}
+
+
+def _standard_names(header: list[str]) -> list[str]:
+    """Return the names of the columns in small letters, with cloud and landmark for the names that replace these."""
+    names = [name.lower() for name in header]
+    for own, others in INSTEAD_OF.items():
+        found = None if own in names else next((one for one in others if one in names), None)
+        names = [own if name == found else name for name in names]
+    return names
 
 
 def _add_point(clouds: dict[str, _RowsOfCloud], row: Row, columns: dict[str, int], source: str) -> None:

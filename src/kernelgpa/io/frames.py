@@ -33,7 +33,8 @@ def unmeasured(points: Array, measured: BoolArray) -> tuple[Array, list[str]]:  
         "empty or NaN coordinates": measured & nan,
         "all coordinates 0": measured & zero,
     }
-    notes = [f"points not measured because of {sign}: {where.sum()}" for sign, where in signs.items() if where.any()]
+    what = "points of the file not measured because of"
+    notes = [f"{what} {sign}: {where.sum()}" for sign, where in signs.items() if where.any()]
     gone = ~measured | nan | zero
     return np.where(gone[..., None], np.nan, points), notes
 

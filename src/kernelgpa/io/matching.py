@@ -21,7 +21,7 @@ from ..observations.collection import Observations
 from ..observations.identifiers import in_order
 from ..typing import Array, IndexArray, Name
 from .duplicates import duplicate_notes, placeholder_notes
-from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions
+from .landmark_file import RAS_CONVERTED, LabelledCloud, LandmarkFile, ReadOptions
 from .matching_rules import Matching, matchings
 from .merging import merge_specimens
 from .text import short_repr
@@ -115,6 +115,7 @@ def match_clouds(
     landmarks, columns = _landmarks(chosen)
     points, weights = _arrays([one for _, one in clouds], columns, len(landmarks), memory)
     faces, face_notes = _common_faces([file for _, file in files], chosen.rule)
+    turned = [RAS_CONVERTED in file.notes for _, file in files for _ in file.clouds]
     found_notes = (*notes, *merge_notes, *name_notes, *_condensed_notes(files), *_frame_notes(files), *face_notes)
     return MatchedClouds(
         points,
@@ -122,7 +123,7 @@ def match_clouds(
         names,
         landmarks,
         chosen.rule,
-        (*found_notes, *duplicate_notes(points, names), *placeholder_notes(points, names, landmarks)),
+        (*found_notes, *duplicate_notes(points, names), *placeholder_notes(points, names, landmarks, turned)),
         next((file.frame for _, file in files if file.frame), None),
         _unit(files),
         faces,
@@ -291,7 +292,7 @@ def _condensed_notes(files: Sequence[tuple[str, LandmarkFile]]) -> list[str]:
         for note in file.notes:
             sources.setdefault(note, []).append(source)
     return [
-        f"{short_repr(Path(own[0]).name)}: {note}" if len(own) == 1 else f"{len(own)} files: {note}"
+        f"{short_repr(Path(own[0]).name)}: {note}" if len(own) == 1 else f"each of {len(own)} files: {note}"
         for note, own in sources.items()
     ]
 

@@ -37,8 +37,8 @@ def merge_specimens(
     if groups is None or (merge is None and not _leaves_no_doubt(groups)):
         if merge:
             raise InvalidSetting(
-                "merge is True, but no two files of one cloud each have names that differ only after the last _, -, "
-                "space or dot; rename the files, such as gor7_landmarks and gor7_patch"
+                "merge= finds no files of one specimen: no names differ only after the last _, -, space or dot, or a "
+                "file holds several clouds; rename the files, such as gor7_landmarks and gor7_patch"
             )
         return list(files), list(stems), None, []
     merged = [(_renamed(name, kinds) if len(kinds) == 1 else _merged(name, kinds)) for name, kinds in groups.items()]

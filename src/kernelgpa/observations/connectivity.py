@@ -54,11 +54,12 @@ def _not_connected(observations: Observations, groups: list[Group]) -> WeaklyCon
     names = [[observations.names[t] for t in group.members] for group in groups]
     shared = np.intersect1d(groups[0].landmarks, groups[1].landmarks)
     common = [observations.landmarks[j] for j in shared[:LISTED_LANDMARKS]]
+    counted = f"{len(shared)} landmarks, {common}," if common else "no landmark"
     listed = "; ".join(f"group {g}: {abbreviated(group, LISTED_CLOUDS)}" for g, group in enumerate(names, start=1))
     d = observations.dimension
     return WeaklyConnected(
         f"the clouds fall into {len(groups)} groups that share too few landmarks to determine an affine map between "
-        f"them ({listed}); groups 1 and 2 share {len(shared)} landmarks, {common}, and need {d + 1} that are not in "
+        f"them ({listed}); groups 1 and 2 share {counted} and need {d + 1} that are not in "
         f"one {'plane' if d == 3 else 'line'} ({d} if the clouds are flat). Register the groups separately, or add "
         "common landmarks",
         names,

@@ -105,6 +105,7 @@ IN_COMMANDS = {
     "RigidGPA": "--method rigid",
     "AffineGPA": "--method affine",
     "TPSGPA": "--method tps",
+    "(kernelgpa.ShapeModel) to predict": "(kernelgpa impute) to predict",
     "kernelgpa.ShapeModel": "kernelgpa shape",
     "predict instead of inverse_transform": "kernelgpa impute instead of kernelgpa warp --inverse",
     "inverse_transform": "kernelgpa warp --inverse",

@@ -31,9 +31,8 @@ def placeholder_coordinates(evidence: Evidence) -> list[Finding]:
             f"{named('landmark', names)}"
             f" in {named('cloud', [observations.names[t] for t in np.unique(clouds)])}"
         )
-        codes = " or ".join(f"{code:g}" for code in np.unique(value)[::-1])
-        action = "these coordinates probably mean 'not seen': give NaN, or missing=CODE with the number in the files"
-        action += f" ({codes})" if len(np.unique(np.abs(value))) == 1 else ""  # readers may have turned axes
+        code = ",".join(f"{x:.17g}" for x in value)
+        action = f"the coordinates probably mean 'not seen': give NaN, or missing={code} (with the signs of the files)"
         gain = evidence.gain(group)
         severity = max(0.1, gain) if several else gain  # landmarks that are zero in many clouds leave no residuals
         findings.append(Finding("placeholder coordinates", severity, found, action))

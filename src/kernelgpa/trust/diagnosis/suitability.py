@@ -60,9 +60,9 @@ def shape_model(evidence: Evidence) -> list[Finding]:
     ):
         return []
     found = (
-        f"mean leave-one-out error in the unit of the data: present warps {error:.3g}, a covariance learned from the "
-        f"other clouds {learned_error:.3g}; the landmarks move together in a way that a smooth function of space does "
-        "not describe, as in articulated motion"
+        f"the mean leave-one-out error is {error:.3g} in the unit of the data by the present warps, and "
+        f"{learned_error:.3g} by a covariance learned from the other clouds; the landmarks move together in a way that "
+        "a smooth function of space does not describe, as in articulated motion"
     )
     action = "use a shape model (kernelgpa.ShapeModel) to predict landmarks"
     return [Finding(SHAPE_MODEL_KIND, 1 - learned_error / error, found, action)]
