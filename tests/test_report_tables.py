@@ -13,6 +13,7 @@ import pytest
 import kernelgpa
 from kernelgpa import KernelGPA, Observations, RigidGPA, ShapeModel, selection
 from kernelgpa.report.metadata import Metadata
+from kernelgpa.report.shape_folder import _figures
 
 FLAGS = {"yes": 1.0, "no": 0.0}
 # attributes may be named like a column of the library
@@ -100,3 +101,10 @@ def test_the_table_of_tuning_is_a_file(tmp_path):
         assert float(row["smoothing"]) == pytest.approx(float(dict(shown["settings"])["smoothing"]), rel=1e-5)
         for name, key in [("score", "sensor_error"), ("sensor_median", "sensor_median"), ("seconds", "seconds")]:
             assert float(row[name]) == pytest.approx(shown[key])
+
+
+def test_the_titles_of_plots_are_in_the_words_of_the_files():
+    model = ShapeModel(shrinkage=0.5, bandwidth=0.5, noise=0.1).fit(specimens())
+    titles = [ax.get_title() for figure in _figures(model, Metadata(kind="specimen")) for ax in figure.axes]
+    assert any(title.startswith("Scores of the specimens") for title in titles)
+    assert not any("cloud" in title for title in titles)

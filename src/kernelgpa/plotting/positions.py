@@ -157,7 +157,7 @@ def _grouped(ax: Axes, groups: Sequence[str], count: int) -> Array:  # (n, 4)
     shades = palette(np.arange(len(names)) if len(names) <= 10 else np.linspace(0.05, 0.95, len(names)))
     colour = dict(zip(names, shades, strict=True))
     handles = [Line2D([], [], linestyle="", marker="o", color=colour[name], label=name) for name in names]
-    ax.legend(handles=handles, frameon=False)
+    ax.legend(loc="best", handles=handles, frameon=False)
     return np.array([colour[str(group)] for group in groups])
 
 

@@ -45,7 +45,7 @@ def scree(model: ShapeModel, ax: Axes | None = None) -> Axes:
     ax.plot(numbers, 100 * null_shares(model)[: len(shares)], color="tab:orange", marker=".", label="null model, 95 %")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="mode", ylabel="share of the variance, %", title="Variance of the modes")
-    ax.legend()
+    ax.legend(loc="best")
     return ax
 
 
@@ -128,7 +128,7 @@ def _group_points(
         style = {"color": "tab:red"} if groups is None else {"facecolors": "none", "edgecolors": "0.3"}
         ax.scatter(x[far], y[far], s=24 if groups is None else 60, zorder=2, label="outliers", **style)  # type: ignore[arg-type]
     if far.any() or groups is not None:
-        ax.legend(fontsize=7)
+        ax.legend(loc="best", fontsize=7)
 
 
 def mode_shapes(model: ShapeModel, modes: int = 3, faces: IndexArray | None = None) -> Figure:

@@ -38,6 +38,7 @@ from .metadata import Metadata
 from .page import render
 from .summary import Assessment
 from .tables import Column, with_attributes
+from .vocabulary import vocabulary
 
 MODEL = "model.npz"  # in every result folder
 REPORT_PAGE = "report.html"
@@ -122,10 +123,7 @@ def _mode_rows(model: ShapeModel) -> tuple[list[str], list[list[Any]]]:
 
 
 def _pictures(model: ShapeModel, metadata: Metadata) -> dict[str, bytes]:
-    figures: list[Any] = [scree(model).figure, mode_shapes(model, faces=metadata.faces)]
-    if model.scores_.shape[1] > 1:
-        groups = next(iter(metadata.attributes.values()), None)
-        figures.insert(1, score_scatter(model, groups=groups).figure)
+    figures = _figures(model, metadata)
     names = PICTURES if len(figures) == len(PICTURES) else (PICTURES[0], PICTURES[2])
     pictures = {}
     for name, figure in zip(names, figures, strict=True):
@@ -133,6 +131,18 @@ def _pictures(model: ShapeModel, metadata: Metadata) -> dict[str, bytes]:
         figure.savefig(data, format="png", dpi=110)
         pictures[name] = data.getvalue()
     return pictures
+
+
+def _figures(model: ShapeModel, metadata: Metadata) -> list[Any]:
+    """The plots of the model, with titles in the words for what was registered."""
+    figures: list[Any] = [scree(model).figure, mode_shapes(model, faces=metadata.faces)]
+    if model.scores_.shape[1] > 1:
+        groups = next(iter(metadata.attributes.values()), None)
+        figures.insert(1, score_scatter(model, groups=groups).figure)
+    words = vocabulary(metadata.kind)
+    for ax in (ax for figure in figures for ax in figure.axes):
+        ax.set_title(words.translate(ax.get_title()))
+    return figures
 
 
 def read_shape_model(path: Path) -> ShapeModel | None:
