@@ -104,6 +104,23 @@ def test_slicer_markups_keep_their_frame_and_descriptions(tmp_path):
     assert found == {"@schema": "a schema", "markups": [markup]}
 
 
+def test_an_added_control_point_has_an_id_of_its_own(tmp_path):
+    """Slicer keeps the ids of the remaining points when one is deleted."""
+    complete = [{"id": i, "label": f"L{i}", "position": [int(i), 0, 0]} for i in "1234"]
+    for name, points in (("a", [complete[i] for i in (0, 2, 3)]), ("b", complete)):
+        markup = {"type": "Fiducial", "coordinateSystem": "LPS", "controlPoints": points}
+        (tmp_path / f"{name}.mrk.json").write_text(json.dumps({"markups": [markup]}))
+    paths = [tmp_path / "a.mrk.json", tmp_path / "b.mrk.json"]
+    read, notes = read_files(paths)
+    matched = match_clouds(read, notes=notes)
+    targets = CompletedFiles(paths, [file for _, file in read], ReadOptions(), matched)
+    found = json.loads(targets.rendered(np.nan_to_num(matched.points, nan=2.0))["a.mrk.json"])
+    assert [(one["id"], one["label"]) for one in found["markups"][0]["controlPoints"]] == [
+        *(("1", "L1"), ("3", "L3"), ("4", "L4")),
+        ("5", "L2"),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["<f4", "<i2"])
 def test_c3d_keeps_parameters_and_analogue_values(kind, tmp_path):
     """A file of our own writer, with two analogue values per frame and a block at its end."""
@@ -146,6 +163,16 @@ def test_a_landmark_that_a_long_table_does_not_list_becomes_a_row(tmp_path):
     (tmp_path / "a.csv").write_text(text)
     found = filled(tmp_path / "a.csv", np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8.5]]]))
     assert found.decode() == text + "\nb,2,7.0,8.5,\n"
+
+
+@pytest.mark.parametrize("note", ["good", '"good\nbad"'])  # a row of two lines makes the file be written anew
+def test_a_point_that_is_filled_in_gets_a_weight_with_which_it_counts(note, tmp_path):
+    """The weight of an unseen point may be left out; 0 would be read as not seen."""
+    (tmp_path / "a.csv").write_text(
+        f"cloud,landmark,x,y,weight,note\na,1,1,2,4,\na,2,,,,{note}\nb,1,5,6,1,\nb,2,7,8,1,\n"
+    )
+    (tmp_path / "b.csv").write_bytes(filled(tmp_path / "a.csv", np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])))
+    assert [one.weights.tolist() for one in io.read(tmp_path / "b.csv").clouds] == [[4, 1], [1, 1]]
 
 
 def test_chosen_frames_are_written_anew(tmp_path):

@@ -219,6 +219,17 @@ def test_exchanged_landmarks_are_rejected_and_do_not_steer_the_modes():
     np.testing.assert_allclose(model.variances_[0], clean.variances_[0], rtol=0.05)
 
 
+def test_a_cloud_counts_less_if_it_is_badly_predicted_without_its_rejected_observations():
+    points, _, _ = gaussian_shapes(n=60)
+    points[17, [3, 14]] = points[17, [14, 3]]
+    points[40] += 0.3 * np.random.default_rng(1).standard_normal(points[40].shape)
+    model = ShapeModel(**FIXED).fit(points)
+    assert model._fit.clouds.rejected[17].sum() == 2
+    assert model.badly_predicted_ == np.flatnonzero(model._fit.clouds.weights < 1).tolist()
+    assert 40 in model.badly_predicted_
+    assert 17 not in model.badly_predicted_
+
+
 @pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")  # a walker nearly is its own mirror image
 def test_a_landmark_that_would_be_rejected_often_keeps_its_observations():
     """Markers of a walker in gaps of 20 frames: parts of the motion are shown by no other frame, and are no error."""
@@ -269,6 +280,18 @@ def test_a_registration_can_be_given(incomplete):
 def test_clouds_without_a_distribution_of_shapes_are_refused(points, message):
     with pytest.raises(InvalidObservations, match=message):
         ShapeModel().fit(points)
+
+
+@pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")  # of the mirror image
+def test_a_landmark_that_only_a_mirror_image_saw_is_an_error():
+    """It has no position in the mean shape, and would make every number of the model NaN."""
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((20, 3)) + 0.03 * rng.standard_normal((10, 20, 3))
+    points[3, :, 0] *= -1
+    points[np.arange(10) != 3, 14] = np.nan
+    for given in (points, RigidGPA().fit(points)):
+        with pytest.raises(InvalidObservations, match="only mirror images saw 1 of the landmarks: 14"):
+            ShapeModel(**FIXED).fit(given)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ def assert_same(stacked, single, targets):
     query = stacked._cloud.points[::2] * 1.1
     np.testing.assert_allclose(first(query), second(query), atol=SAME * (1 + np.abs(query).max()))
     np.testing.assert_allclose(stacked.variance(query), single.variance(query), rtol=1e-8, atol=1e-8)
-    assert stacked.rounding == pytest.approx(single.rounding, rel=100, abs=1e-9)
+    # multiples of rounding errors, of which only the size is known
+    assert 0.1 < stacked.rounding / single.rounding < 10
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))

@@ -59,6 +59,8 @@ class CompletedFiles:
         filled = cloud.points.copy()
         filled[unseen] = points[columns[unseen]]
         labels, weights = cloud.labels, cloud.weights
+        if weights is not None:  # a point of weight 0 would be read as not seen
+            weights = np.where(unseen & (weights == 0), 1.0, weights)
         known = ~np.isnan(points[:, 0])
         absent = np.setdiff1d(np.flatnonzero(known), columns)
         whole = len(self.matched.origins) == len(self.matched.names)  # otherwise the others are in another file

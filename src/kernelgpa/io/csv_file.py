@@ -21,7 +21,7 @@ from ..errors import FormatError
 from ..observations.tables import AXES, coordinate_column
 from ..typing import Array
 from .capabilities import Capabilities
-from .csv_table import Row, csv_line, parse_point, parse_weight, point_fields, read_rows, read_table
+from .csv_table import Row, csv_line, parse_point, parse_weight, point_fields, read_table
 from .in_place import added_points, filled_points, split_lines, with_end_of
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions, numbered_names, require_unique
 from .text import format_number, short_repr
@@ -214,10 +214,9 @@ def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None
         return None
     lines = split_lines(text)
     for line, fields in changed:
-        own = lines[line - 1]
-        if len(read_rows(own.removeprefix("\ufeff"), "")[0][1]) != len(fields):  # it goes on in the next line
+        if any(end in field for field in fields for end in "\r\n"):  # the row goes on in the next line
             return None
-        lines[line - 1] = with_end_of(own, csv_line(fields).removesuffix("\n"))
+        lines[line - 1] = with_end_of(lines[line - 1], csv_line(fields).removesuffix("\n"))
     if added and not lines[-1].endswith(("\n", "\r")):
         lines[-1] += "\n"
     return "".join([*lines, *added])
@@ -226,14 +225,14 @@ def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None
 def _changed_long_rows(header: list[str], rows: list[Row], before: LandmarkFile, filled: LandmarkFile) -> list[Row]:
     columns, changed = _long_columns(header, "", 1), []
     positions = {
-        (cloud.name, cloud.labels[j]): (point, 1.0 if cloud.weights is None else cloud.weights[j])
+        (cloud.name, cloud.labels[j]): point
         for cloud, own in zip(before.clouds, filled_points(before, filled), strict=True)
         for j, point in own.items()
     }
     for line, row in rows:
         key = row[columns["cloud"]], row[columns["landmark"]]
         if key in positions:
-            changed.append((line, _with_point(row, columns, *positions[key])))
+            changed.append((line, _with_point(row, columns, positions[key])))
     return changed
 
 
@@ -244,8 +243,7 @@ def _changed_wide_rows(header: list[str], rows: list[Row], before: LandmarkFile,
     for (line, row), own, cloud in zip(rows, filled_points(before, filled), before.clouds, strict=True):
         fields = ["", *row] if unnamed else row
         for j, point in own.items():
-            weight = 1.0 if cloud.weights is None else cloud.weights[j]
-            fields = _with_point(fields, columns[cloud.labels[j]], point, weight)
+            fields = _with_point(fields, columns[cloud.labels[j]], point)
         if own:
             changed.append((line, fields[1:] if unnamed else fields))
     return changed
@@ -257,17 +255,17 @@ def _added_rows(header: list[str], before: LandmarkFile, filled: LandmarkFile) -
         for label, point in own.items():
             row = [""] * len(header)
             row[columns["cloud"]], row[columns["landmark"]] = cloud.name, label
-            added.append(csv_line(_with_point(row, columns, point, 1.0)))
+            added.append(csv_line(_with_point(row, columns, point)))
     return added
 
 
-def _with_point(row: list[str], columns: dict[str, int], point: Array, weight: float) -> list[str]:
-    """The fields of a row with the coordinates of a point, and with its weight if that field is empty."""
+def _with_point(row: list[str], columns: dict[str, int], point: Array) -> list[str]:
+    """The fields of a row with the coordinates of a point, and with the weight 1 if that field is empty."""
     fields = list(row)
     for axis, x in zip(AXES, point.tolist(), strict=False):
         fields[columns[axis]] = format_number(x)
     if "weight" in columns and not fields[columns["weight"]].strip():
-        fields[columns["weight"]] = format_number(weight)
+        fields[columns["weight"]] = "1.0"
     return fields
 
 

@@ -6,6 +6,7 @@ converted to LPS.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from typing import Any
@@ -175,8 +176,10 @@ def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str:
         points, frame = markup["controlPoints"], SLICER_FRAMES[markup.get("coordinateSystem") or "LPS"]
         for j, point in own.items():
             points[j] |= {"position": _in_frame(point, frame), "positionStatus": "defined"}
+        taken = {str(one.get("id")) for one in points}  # a point that was deleted leaves a gap
+        free = (i for i in itertools.count(len(points)) if str(i + 1) not in taken)
         for label, point in added.items():
-            points.append(_control_point(len(points), label, np.array(_in_frame(point, frame))))
+            points.append(_control_point(next(free), label, np.array(_in_frame(point, frame))))
     return json.dumps(document, ensure_ascii=False, indent=4) + "\n"
 
 

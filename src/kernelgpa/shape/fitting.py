@@ -16,6 +16,7 @@ from .._numerics.progress import progress
 from ..errors import InvalidObservations, KernelGPAError, TooLarge, silenced_warnings
 from ..estimators.base import GPA
 from ..observations import Observations
+from ..observations.identifiers import abbreviated
 from ..observations.sampling import farthest_points
 from ..typing import Array, BoolArray, IndexArray
 from .alignment import Alignment, aligned, estimator, mean_without
@@ -39,6 +40,7 @@ from .spaces import MOST_DENSE, MOST_LANDMARKS, BasisSpace, FullSpace, Space, fo
 FEW = 30  # clouds, up to which the registration is repeated without each fold
 MOST_CLOUDS = 400  # from which settings are chosen
 SCREENINGS = 3  # times that outliers are looked for
+MOST_LISTED = 10  # landmarks in a message
 EQUAL = 1e-9  # residuals as a share of the size of the mean shape that are those of equal clouds
 
 
@@ -97,9 +99,19 @@ def require_valid(observations: Observations) -> None:
         raise InvalidObservations(f"{n} clouds are given, and a shape model needs at least 3; give more clouds")
     never = [observations.landmarks[j] for j in np.flatnonzero(counts == 0)]
     if never:
-        shown = ", ".join(repr(name) for name in never[:10]) + (" ..." if len(never) > 10 else "")
+        shown = abbreviated(never, MOST_LISTED)
         raise InvalidObservations(
             f"no cloud saw {len(never)} of the landmarks: {shown}; leave them out with observations.subset(counts > 0)"
+        )
+
+
+def _require_mean(gpa: GPA) -> None:
+    """Raise an error unless the map has every landmark."""
+    unknown = [gpa.observations_.landmarks[j] for j in np.flatnonzero(np.isnan(gpa.map_[:, 0]))]
+    if unknown:
+        raise InvalidObservations(
+            f"only mirror images saw {len(unknown)} of the landmarks: {abbreviated(unknown, MOST_LISTED)}; negate one "
+            "coordinate of these clouds, or leave the landmarks out"
         )
 
 
@@ -127,6 +139,7 @@ def _best_candidate(observations: Observations, given: GPA | None, options: Opti
 
 
 def _candidate(kind: str, gpa: GPA, observations: Observations, options: Options) -> RegistrationCandidate:
+    _require_mean(gpa)
     alignment = aligned(gpa, observations)
     size = np.sqrt(np.mean((alignment.positions - alignment.positions.mean(axis=0)) ** 2))
     if np.sqrt(alignment.shapes.variance) < EQUAL * size:

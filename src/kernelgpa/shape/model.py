@@ -88,7 +88,7 @@ class ShapeModel(BaseEstimator):
     mahalanobis_distances_ : array (n,)
         Distances of the clouds from the mean shape by models that never saw the cloud.
     outlier_scores_ : array (n,)
-        How badly the other clouds predict the landmarks of a cloud; typically 1 to 1.5.
+        How badly the other clouds predict the landmarks of a cloud, without rejected observations; typically 1 to 1.5.
     outlier_threshold_ : float
         The score above which a cloud is down-weighted.
     badly_predicted_ : list
@@ -300,7 +300,8 @@ class ShapeModel(BaseEstimator):
 
     @property
     def outlier_scores_(self) -> Array:  # (n,)
-        return cloud_scores(self._fitted.clouds.mahalanobis)
+        clouds = self._fitted.clouds
+        return cloud_scores(np.where(clouds.rejected, np.nan, clouds.mahalanobis))
 
     @property
     def outlier_threshold_(self) -> float:

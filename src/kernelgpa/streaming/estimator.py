@@ -202,8 +202,9 @@ class StreamingGPA(StreamMembership):
         if not self.frozen:
             require_memory(running, self.memory_limits, seen_names, leaving)
         self._check_cloud(cloud, running.dimension)
-        is_mirrored = self._is_mirrored(cloud, names)
-        if is_mirrored and self.estimator.mirrored == "error":
+        refused = self.estimator.mirrored == "error"
+        is_mirrored = (self.frozen or refused) and self._is_mirrored(cloud, names)  # otherwise update() decides
+        if is_mirrored and refused:
             del self._weight_ranges[key]
             raise InvalidObservations(f"cloud {key} is a mirror image of the map; negate one coordinate, or omit it")
         self._running, self._next_key = running, key + 1

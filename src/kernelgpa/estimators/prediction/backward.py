@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.stats import chi2
@@ -69,7 +70,7 @@ class BackwardWarps:
         """Lengths of the leave-one-out residuals, each in the frame of its cloud."""
         return np.stack([one.residuals for one in self.warps])
 
-    @property
+    @cached_property
     def noise_variance(self) -> float:
         """c of eq. 22."""
         squares, rejected = (np.concatenate(parts) for parts in zip(*map(_squares, self.warps), strict=True))
