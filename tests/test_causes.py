@@ -109,6 +109,7 @@ def test_left_and_right_are_told_from_a_mirror_image(model):
     mirrored[4, :, 0] *= -1
     found = diagnosis(model, sides)
     assert "cloud 4, exchanging 12 pairs of landmarks (0 and 12, 1 and 13" in found["left and right exchanged"].found
+    assert "it was left out of the map" in found["left and right exchanged"].found
     assert "mirror images" not in found
     assert "left and right exchanged" not in diagnosis(model, mirrored)
 

@@ -32,19 +32,8 @@ def mirror_images(evidence: Evidence) -> list[Finding]:
     """Clouds left out as mirror images, and clouds in which left and right are exchanged."""
     gpa = evidence.gpa
     observations = gpa.observations_
-    findings = []
     exchanged = [repair for repair in _left_right(gpa) if repair.after < repair.reflected]  # a body is not symmetric
-    for repair in exchanged:
-        pairs = [f"{observations.landmarks[i]!r} and {observations.landmarks[j]!r}" for i, j in repair.pairs[:3]]
-        name = observations.names[repair.cloud]
-        found = (
-            f"in cloud {name!r}, exchanging {len(repair.pairs)} pairs of landmarks ({', '.join(pairs)}, ...) lowers "
-            f"the distance from the map after a rigid motion from {repair.before:.3g} to {repair.after:.3g} (root mean "
-            "square, in the unit of the data)"
-        )
-        action = f"exchange the left and right landmarks of cloud {name!r}, or negate one of its coordinates"
-        severity = max(0.1, evidence.gain(_rows(evidence, [repair.cloud])))
-        findings.append(Finding("left and right exchanged", severity, found, action))
+    findings = [_exchanged_sides(evidence, repair) for repair in exchanged]
     explained = {observations.names[repair.cloud] for repair in exchanged}
     others = [name for name in gpa.mirrored_ if name not in explained]
     if others:
@@ -56,6 +45,21 @@ def mirror_images(evidence: Evidence) -> list[Finding]:
         severity = max(0.1, evidence.gain(_rows(evidence, rows)))
         findings.append(Finding("mirror images", severity, found, action))
     return findings
+
+
+def _exchanged_sides(evidence: Evidence, repair: Repair) -> Finding:
+    gpa = evidence.gpa
+    observations = gpa.observations_
+    pairs = [f"{observations.landmarks[i]!r} and {observations.landmarks[j]!r}" for i, j in repair.pairs[:3]]
+    name = observations.names[repair.cloud]
+    effect = ", and it was left out of the map" if repair.cloud in gpa.registration_.problem.left_out else ""
+    found = (
+        f"in cloud {name!r}, exchanging {len(repair.pairs)} pairs of landmarks ({', '.join(pairs)}, ...) lowers "
+        f"the distance from the map after a rigid motion from {repair.before:.3g} to {repair.after:.3g} (root mean "
+        f"square, in the unit of the data){effect}"
+    )
+    action = f"exchange the left and right landmarks of cloud {name!r}, or negate one of its coordinates"
+    return Finding("left and right exchanged", max(0.1, evidence.gain(_rows(evidence, [repair.cloud]))), found, action)
 
 
 def left_right_search_possible(evidence: Evidence) -> list[Finding]:
