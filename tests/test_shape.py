@@ -219,6 +219,18 @@ def test_exchanged_landmarks_are_rejected_and_do_not_steer_the_modes():
     np.testing.assert_allclose(model.variances_[0], clean.variances_[0], rtol=0.05)
 
 
+@pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")  # of the mirror image
+@pytest.mark.parametrize("mirrored", ["leave-out", "keep"])
+def test_a_mirror_image_counts_if_the_registration_kept_it(mirrored):
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((20, 3)) + 0.03 * rng.standard_normal((10, 20, 3))
+    points[3, :, 0] *= -1
+    gpa = RigidGPA(mirrored=mirrored).fit(points)
+    assert gpa.mirrored_ == [3]
+    model = ShapeModel(robust=False, **FIXED).fit(gpa)
+    assert model._fit.clouds.weights.tolist() == [float(t != 3 or mirrored == "keep") for t in range(10)]
+
+
 def test_a_cloud_counts_less_if_it_is_badly_predicted_without_its_rejected_observations():
     points, _, _ = gaussian_shapes(n=60)
     points[17, [3, 14]] = points[17, [14, 3]]

@@ -64,7 +64,7 @@ class Alignment:
     weights: Array  # (n, m) of the observations: 0 where unseen, at most 1
     scaling: bool
     gain: float  # of the size factors over those of a regression on M
-    participating: BoolArray  # (n,) False for mirror images
+    participating: BoolArray  # (n,) False for mirror images that were left out of the map
 
     @property
     def dimension(self) -> int:
@@ -126,8 +126,7 @@ def aligned(gpa: GPA, observations: Observations) -> Alignment:
     poses = tuple(Pose(A, t) for A, t in zip(linear, gpa.translations_, strict=True))
     residuals = np.stack([pose(own) for pose, own in zip(poses, points, strict=True)]) - M
     weights = observations.weights / observations.weights.max()
-    mirrored = set(gpa.mirrored_)
-    participating = np.array([name not in mirrored for name in observations.names])
+    participating = np.isin(np.arange(len(points)), gpa.registration_.problem.participating)
     gain = _size_gain(gpa, points, weights > 0) if scaling else 1.0
     return Alignment(M, poses, np.nan_to_num(residuals).reshape(len(points), -1), weights, scaling, gain, participating)
 

@@ -61,7 +61,6 @@ REPEATED = {
     "have the same position": ("placeholder coordinates",),
 }
 WARNING_SEVERITY = 0.1
-EXPLAINED = ". It explains: "
 
 
 def diagnose(
@@ -115,14 +114,9 @@ def explained(causes: list[Finding], consequences: list[Finding]) -> list[Findin
     consequences = [one for one in consequences if one not in kept]
     if not consequences:
         return causes + kept
-    kinds = dict.fromkeys(kind for one in consequences for kind in (one.kind, *_explained_by(one)))
-    found = f"{first.found}{EXPLAINED}{', '.join(kinds)}"
-    return kept + [replace(one, found=found) if one is first else one for one in causes]
-
-
-def _explained_by(finding: Finding) -> list[str]:
-    kinds = finding.found.partition(EXPLAINED)[2]
-    return kinds.split(", ") if kinds else []
+    kinds = tuple(dict.fromkeys(kind for one in consequences for kind in (one.kind, *one.explains)))
+    found = f"{first.found}. It explains: {', '.join(kinds)}"
+    return kept + [replace(one, found=found, explains=kinds) if one is first else one for one in causes]
 
 
 def _warnings(gpa: FittedRegistration, findings: list[Finding]) -> list[Finding]:

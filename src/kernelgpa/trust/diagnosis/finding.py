@@ -82,6 +82,8 @@ class Finding:
         What was found, with numbers.
     action : str
         What to do about it.
+    explains : tuple of str
+        Kinds of findings that are consequences of this one and not reported on their own; ``found`` names them, too.
     is_note : bool
         Whether it is good to know, but no problem, because correcting it is expected to gain nothing.
 
@@ -95,6 +97,7 @@ class Finding:
     severity: float
     found: str
     action: str
+    explains: tuple[str, ...] = ()
 
     @property
     def is_note(self) -> bool:
