@@ -146,7 +146,7 @@ def _coincidence_messages(observations: Observations) -> list[str]:
     found = [(cloud, points) for cloud in observations.clouds if len(points := coincident_points(cloud))]
     if not found:
         return []
-    cloud, points = found[0]
+    cloud, points = min(found, key=lambda one: (-len(one[1]), str(one[0].name)))  # whatever the order of the clouds
     first = f"cloud {cloud.name!r}: {len(points)} landmarks have the same position, {cloud.points[points[0]]}"
     others = f", and so have landmarks of {len(found) - 1} other clouds" if len(found) > 1 else ""
     return [f"{first}{others}; if they were not seen, give NaN"]
