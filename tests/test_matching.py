@@ -105,6 +105,11 @@ def test_labels_that_may_be_misspelt_are_named():
     assert f"{note}; correct them if these are the same landmarks" in matched([*clouds, wrong]).notes
 
 
+def test_a_label_with_spaces_in_several_clouds_is_named():
+    clouds = [cloud(f"c{t}", ["L7 " if t < 2 else "L7", "L9", "tip"]) for t in range(5)]
+    assert any("'L7 ' of 2 clouds for 'L7'" in note for note in matched(clouds).notes)
+
+
 @pytest.mark.parametrize("label", ["l7", "L8", "R7"])
 def test_labels_that_are_not_misspelt_are_not_named(label):
     """A cloud that has both labels, and labels with another number or another letter."""

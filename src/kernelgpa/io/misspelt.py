@@ -1,10 +1,11 @@
-"""Labels of one cloud only that differ from a label which it lacks by case, signs, zeros or exchanged letters."""
+"""Labels that differ by case, spaces, signs, zeros or exchanged letters only, and that no cloud has both of."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
+
+import numpy as np
 
 from ..typing import IndexArray, Name
 from .text import MOST_NAMED
@@ -18,19 +19,31 @@ def misspelt_notes(
     names: Sequence[str],
 ) -> list[str]:
     """Return a note if labels look like misspelt ones: without it, one landmark silently becomes two."""
-    count = Counter(j for own in columns for j in own.tolist())
+    count = np.bincount(np.concatenate(columns), minlength=len(landmarks))
     alike: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     for j, label in enumerate(landmarks):
         alike.setdefault(_spelling(str(label)), []).append(j)
-    groups = [sorted(group, key=lambda j: -count[j]) for key, group in alike.items() if any(key)]
-    once = {rare: usual for usual, *others in groups for rare in others if count[rare] == 1}
-    found = [(j, once[j], t) for t, own in enumerate(columns) for j in own.tolist() if j in once]
-    lacking = [(j, usual, t) for j, usual, t in found if usual not in columns[t]]
-    if not lacking:
+    groups = [sorted(group, key=lambda j: -count[j]) for key, group in alike.items() if any(key) and len(group) > 1]
+    usual = {rare: first for first, *others in groups for rare in others}
+    if not usual:
         return []
-    first = [f"{landmarks[j]!r} of {names[t]!r} for {landmarks[usual]!r}" for j, usual, t in lacking[:MOST_NAMED]]
-    more = f" and {len(lacking) - MOST_NAMED} more" if len(lacking) > MOST_NAMED else ""
-    return [f"labels that may be misspelt: {', '.join(first)}{more}; correct them if these are the same landmarks"]
+    cloud_of: dict[int, int] = {}  # the first with this label
+    for t, own in enumerate(columns):
+        present = set(own.tolist())
+        for rare in present & usual.keys():
+            cloud_of.setdefault(rare, t)
+            if usual[rare] in present:  # two landmarks
+                del usual[rare]
+    found = [
+        f"{landmarks[j]!r} of {f'{count[j]} clouds' if count[j] > 1 else repr(names[cloud_of[j]])} "
+        f"for {landmarks[first]!r}"
+        for j, first in usual.items()
+    ]
+    if not found:
+        return []
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    shown = ", ".join(found[:MOST_NAMED]) + more
+    return [f"labels that may be misspelt: {shown}; correct them if these are the same landmarks"]
 
 
 def _spelling(label: str) -> tuple[str, tuple[int, ...]]:
