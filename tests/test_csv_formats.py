@@ -29,6 +29,12 @@ def test_wide_csv_with_dots_and_underscores():
         assert found.notes == ("column 'sex' ignored",)
 
 
+def test_rows_of_empty_fields_are_skipped():
+    """A spreadsheet writes them below a table in which rows were deleted."""
+    found = read(csv_file, "cloud,landmark,x,y\n,,,\na,p,1,2\na,q,3,4\n,, ,\n,,,\n")
+    assert [(one.name, one.labels) for one in found.clouds] == [("a", ("p", "q"))]
+
+
 @pytest.mark.parametrize("module", [csv_file, wide_csv], ids=name_of)
 def test_semicolons_and_decimal_commas_are_reported(module):
     caught = error(module, "cloud;landmark;x;y\na;p;1,5;2,5\n")

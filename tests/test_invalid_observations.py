@@ -7,6 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from kernelgpa import DegenerateCloud, InvalidObservations, KernelGPAError, Observations
+from kernelgpa.io.landmark_file import LabelledCloud, LandmarkFile
+from kernelgpa.io.matching import match_clouds
 from kernelgpa.observations.collection import as_observations, reweighted
 
 CLOUDS = ("ann", "bob", "cid")
@@ -144,6 +146,12 @@ def test_the_error_for_ragged_lists_gives_the_remedy():
     assert_refused(InvalidObservations, parts, as_observations, ragged)
     pairs = [(faces()[0], [0, 1, 2, 3, 4, 5]), ([[0.0, 1.0], [2.0]], [0, 1])]
     assert_refused(InvalidObservations, ("cloud 1", "not a rectangular array"), as_observations, pairs)
+
+
+def test_clouds_of_files_are_not_an_array():
+    matched = match_clouds([("a.csv", LandmarkFile((LabelledCloud("a", faces()[0], tuple(LANDMARKS)),), True))])
+    parts = ("found a value of type MatchedClouds", "give its observations")
+    assert_refused(InvalidObservations, parts, as_observations, matched)
 
 
 BAD_PAIRS = {

@@ -97,6 +97,36 @@ def test_columns_say_which_landmark_each_point_is(rule):
         assert len(set(columns.tolist())) == len(columns)
 
 
+def test_labels_that_may_be_misspelt_are_named():
+    usual = ["L7", "L9", "Nasion", "tip"]
+    clouds = [cloud(f"c{t}", usual) for t in range(4)]
+    wrong = cloud("c4", ["l7", "L09", "Nasoin", "tip"])
+    note = "labels that may be misspelt: 'l7' of 'c4' for 'L7', 'L09' of 'c4' for 'L9', 'Nasoin' of 'c4' for 'Nasion'"
+    assert f"{note}; correct them if these are the same landmarks" in matched([*clouds, wrong]).notes
+
+
+def test_a_label_with_spaces_in_several_clouds_is_named():
+    clouds = [cloud(f"c{t}", ["L7 " if t < 2 else "L7", "L9", "tip"]) for t in range(5)]
+    assert any("'L7 ' of 2 clouds for 'L7'" in note for note in matched(clouds).notes)
+
+
+@pytest.mark.parametrize("label", ["l7", "L8", "R7"])
+def test_labels_that_are_not_misspelt_are_not_named(label):
+    """A cloud that has both labels, and labels with another number or another letter."""
+    other = ["tip"] if label != "l7" else ["tip", "L7"]
+    found = matched([*(cloud(f"c{t}", ["L7", "L9", "tip"]) for t in range(4)), cloud("c4", [label, *other])])
+    assert not any("misspelt" in note for note in found.notes)
+
+
+def test_one_name_in_several_folders_is_the_path_of_the_file():
+    clouds = [cloud("scan", ["a", "b"]) for _ in range(2)]
+    found = match_clouds([source(clouds[0], "anna/scan.mrk.json"), source(clouds[1], "ben/scan.mrk.json")])
+    assert found.names == ["anna/scan", "ben/scan"]
+    assert found.notes == (
+        "1 cloud name occurs in several files; the names now contain the path of the file, such as 'anna/scan'",
+    )
+
+
 def test_a_label_pattern_says_what_the_files_share():
     clouds = [cloud(name, [f"{name}-{i}-{name[0]}{i}" for i in (3, 1, 2, 7)]) for name in ("ab", "cd", "ef")]
     assert matched(clouds, label_pattern=r"-(\d)-").landmarks == ["3", "1", "2", "7"]

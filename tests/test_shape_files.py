@@ -253,5 +253,7 @@ def test_a_folder_without_a_shape_model_and_other_landmarks_are_refused(model, t
     assert "no shape model" in capsys.readouterr().err
     kernelgpa.save(model, tmp_path / "shapes")  # its landmarks are 0 to 9, those of the file L0 to L9
     assert run(monkeypatch, "impute", tmp_path / "data.csv", *options, tmp_path / "shapes") == 2
-    assert "the model has no landmark 'L0'" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "the model has no landmark 'L0'" in printed
+    assert "give --match number or --label-pattern" in printed
     assert not (tmp_path / "filled").exists()

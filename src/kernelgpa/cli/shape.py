@@ -186,7 +186,10 @@ def _with_landmarks(matched: MatchedClouds, model: ShapeModel) -> MatchedClouds:
     landmarks = model.observations_.landmarks
     unknown = [name for name in matched.landmarks if name not in set(landmarks)]
     if len(unknown) == len(matched.landmarks):
-        raise InvalidSetting(f"the model has no landmark {unknown[0]!r}; its first is {landmarks[0]!r}")
+        raise InvalidSetting(
+            f"the model has no landmark {unknown[0]!r}, and its first is {landmarks[0]!r}; give --match number or "
+            "--label-pattern, so that labels are those of the model"
+        )
     for name in unknown:
         print_message(f"note: the model has no landmark {name!r}; it stays as it is")
     absent = [name for name in landmarks if name not in set(matched.landmarks)]

@@ -121,6 +121,8 @@ def _standard_names(header: list[str]) -> list[str]:
 
 def _add_point(clouds: dict[str, _RowsOfCloud], row: Row, columns: dict[str, int], source: str) -> None:
     line, fields = row
+    if not any(field.strip() for field in fields):  # spreadsheets write such rows below a table
+        return
     value = {name: fields[at] for name, at in columns.items()}
     if not value["cloud"] or not value["landmark"]:
         raise FormatError(source, line, "a cloud or a landmark has no name", "give each a name")

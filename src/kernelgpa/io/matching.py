@@ -24,6 +24,7 @@ from .duplicates import duplicate_notes, placeholder_notes
 from .landmark_file import RAS_CONVERTED, LabelledCloud, LandmarkFile, ReadOptions
 from .matching_rules import Matching, matchings
 from .merging import merge_specimens
+from .misspelt import misspelt_notes
 from .text import short_repr
 
 MOST_OF_MEMORY = 0.5  # share of the free memory that the arrays may take
@@ -116,7 +117,9 @@ def match_clouds(
     points, weights = _arrays([one for _, one in clouds], columns, len(landmarks), memory)
     faces, face_notes = _common_faces([file for _, file in files], chosen.rule)
     turned = [RAS_CONVERTED in file.notes for _, file in files for _ in file.clouds]
-    found_notes = (*notes, *merge_notes, *name_notes, *_condensed_notes(files), *_frame_notes(files), *face_notes)
+    found_notes = [*notes, *merge_notes, *name_notes, *_condensed_notes(files), *_frame_notes(files), *face_notes]
+    if chosen.rule in ("label", "suffix"):
+        found_notes += misspelt_notes(landmarks, columns, names)
     return MatchedClouds(
         points,
         weights,
@@ -259,16 +262,23 @@ def _arrays(
 
 
 def _cloud_names(clouds: Sequence[tuple[str, LabelledCloud]]) -> tuple[list[str], list[str]]:
-    """Return the names as the files have them; equal names are prefixed with their file."""
+    """Return the names as the files have them; of equal ones, that of a file's only cloud is the path of the file."""
     names = [one.name for _, one in clouds]
     if len(set(names)) == len(names):
         return names, []
     duplicates = {name for name, count in Counter(names).items() if count > 1}
-    names = [f"{source}:{one.name}" if one.name in duplicates else one.name for source, one in clouds]
+    names = [_with_file(source, one.name) if one.name in duplicates else one.name for source, one in clouds]
     again = [name for name, count in Counter(names).items() if count > 1]
     if again:
         raise InvalidObservations(f"cloud {again[0]!r} occurs more than once; give each file once")
-    return names, [f"{len(duplicates)} cloud names occur in several files; they are prefixed with the file's name"]
+    found = "1 cloud name occurs" if len(duplicates) == 1 else f"{len(duplicates)} cloud names occur"
+    example = next(new for new, (_, one) in zip(names, clouds, strict=True) if one.name in duplicates)
+    return names, [f"{found} in several files; the names now contain the path of the file, such as {example!r}"]
+
+
+def _with_file(source: str, name: str) -> str:
+    """Return the name of a cloud with its file; the path without its ending if the file has the same name."""
+    return str(Path(source).with_name(name)) if name == _stem(source) else f"{source}:{name}"
 
 
 def _frame_notes(files: Sequence[tuple[str, LandmarkFile]]) -> list[str]:

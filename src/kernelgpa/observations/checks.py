@@ -20,11 +20,14 @@ def real_array(values: Any, what: str) -> tuple[Array, float]:
     """Values as float64 with masked entries as NaN, and the relative spacing of the type in which they were given."""
     try:
         array = np.ma.asarray(values)  # a list of masked rows is masked too
-    except ValueError as error:  # rows of unequal length
+    except ValueError:  # rows of unequal length
         raise InvalidObservations(
-            f"{what}: not a rectangular array ({error}); give clouds that saw different landmarks as "
+            f"{what}: not a rectangular array; give clouds that saw different landmarks as "
             "one array with NaN, or as a list of (points, ids) pairs"
         ) from None
+    if array.dtype == object and array.ndim == 0:
+        remedy = "its observations" if hasattr(type(values), "observations") else "an array of real numbers"
+        raise InvalidObservations(f"{what}: found a value of type {type(values).__name__}; give {remedy}")
     if not is_real(array):
         raise InvalidObservations(f"{what}: the type is {array.dtype}; expected real numbers")
     epsilon = np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps

@@ -196,8 +196,7 @@ class StreamingGPA(StreamMembership):
         names = landmark_ids(ids, key)
         cloud = cloud_of(points, names, key, weights)
         running = self._running or RunningSum(family_of(self.estimator), cloud.points.shape[1])
-        when = self.time_of(time)
-        motions = measured_motions(measured, running.dimension, self._times)
+        when, motions = self.time_of(time), measured_motions(measured, running.dimension, self._times)
         leaving, seen_names = self._leaving(), [names[i] for i in cloud.seen]
         if not self.frozen:
             require_memory(running, self.memory_limits, seen_names, leaving)
