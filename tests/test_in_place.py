@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelgpa import FormatError, io
+from kernelgpa import FormatError, KernelGPAWarning, io
 from kernelgpa.io.completed import CompletedFiles
 from kernelgpa.io.files import read_files
 from kernelgpa.io.landmark_file import ReadOptions
@@ -158,6 +158,62 @@ def test_npz_keeps_its_other_arrays_and_its_type_of_numbers(tmp_path):
         np.testing.assert_array_equal(found["points"], complete)
 
 
+def test_npz_keeps_arrays_that_kernelgpa_does_not_read(tmp_path):
+    """Objects are never unpickled, and dates have no meaning here; zeros compress better than any cloud."""
+    points = np.arange(12.0).reshape(2, 2, 3)
+    points[0, 1] = np.nan
+    others = {
+        "objects": np.array([None, "a"]),
+        "dates": np.array(["2020-01-01"], "M8[D]"),
+        "zeros": np.zeros(2_000_000, "u1"),
+    }
+    np.savez_compressed(tmp_path / "a.npz", points=points, **others)
+    (tmp_path / "b.npz").write_bytes(filled(tmp_path / "a.npz", np.nan_to_num(points)))
+    with np.load(tmp_path / "b.npz", allow_pickle=True) as found:
+        np.testing.assert_array_equal(found["points"], np.nan_to_num(points))
+        for name, own in others.items():
+            np.testing.assert_array_equal(found[name], own)
+
+
+def markups(**more):
+    points = [{"label": "1", "position": [1, 2, 3]}, {"label": "2", "positionStatus": "undefined"}]
+    return json.dumps({"markups": [{"controlPoints": points, **more}]})
+
+
+def test_markups_with_half_of_a_surrogate_pair_are_filled_in(tmp_path):
+    (tmp_path / "s.mrk.json").write_text(markups(note="half \ud800"))
+    found = json.loads(filled(tmp_path / "s.mrk.json", np.array([[[1, 2, 3], [4.0, 5, 6]]])))
+    assert found["markups"][0]["note"] == "half \ud800"
+    assert found["markups"][0]["controlPoints"][1]["position"] == [4, 5, 6]
+
+
+@pytest.mark.parametrize("number", ["1e999", "1" * 5000])
+def test_a_number_that_cannot_be_written_again_is_an_error_with_the_name_of_the_file(number, tmp_path):
+    (tmp_path / "s.mrk.json").write_text(markups(note=7).replace('"note": 7', f'"note": {number}'))
+    with pytest.raises(FormatError, match=r"s\.mrk\.json: it cannot be written back \(it has a number"):
+        filled(tmp_path / "s.mrk.json", np.array([[[1, 2, 3], [4.0, 5, 6]]]))
+
+
+def test_a_file_in_which_nothing_is_filled_in_is_copied(tmp_path):
+    """A mesh with colours, which its writer would not keep."""
+    vertices = "0 0 0 255\n1 0 0 0\n0 1 0 7\n"
+    header = "ply\nformat ascii 1.0\ncomment by hand\nelement vertex 3\n"
+    properties = "property float x\nproperty float y\nproperty float z\nproperty uchar red\nend_header\n"
+    (tmp_path / "a.ply").write_text(header + properties + vertices)
+    data = (tmp_path / "a.ply").read_bytes()
+    assert filled(tmp_path / "a.ply", np.array([[[0, 0, 0], [1, 0, 0], [0, 1.0, 0]]])) == data
+
+
+def test_a_warning_names_a_file_that_loses_what_is_no_landmark(tmp_path):
+    points = np.arange(12.0).reshape(2, 2, 3)
+    hidden = points.copy()
+    hidden[0, 1] = np.nan
+    clouds = tuple(io.LabelledCloud(f"a_{i + 1}", one, ("1", "2")) for i, one in enumerate(hidden))
+    io.write(tmp_path / "a.mat", io.LandmarkFile(clouds, labelled=False))
+    with pytest.warns(KernelGPAWarning, match=r"a\.mat is written anew"):
+        filled(tmp_path / "a.mat", points)
+
+
 def test_a_landmark_that_a_long_table_does_not_list_becomes_a_row(tmp_path):
     text = "cloud,landmark,x,y,note\na,1,1.0,2,good\na,2,3,4,\nb,1,5,6,good"
     (tmp_path / "a.csv").write_text(text)
@@ -165,14 +221,14 @@ def test_a_landmark_that_a_long_table_does_not_list_becomes_a_row(tmp_path):
     assert found.decode() == text + "\nb,2,7.0,8.5,\n"
 
 
-@pytest.mark.parametrize("note", ["good", '"good\nbad"'])  # a row of two lines makes the file be written anew
-def test_a_point_that_is_filled_in_gets_a_weight_with_which_it_counts(note, tmp_path):
-    """The weight of an unseen point may be left out; 0 would be read as not seen."""
-    (tmp_path / "a.csv").write_text(
-        f"cloud,landmark,x,y,weight,note\na,1,1,2,4,\na,2,,,,{note}\nb,1,5,6,1,\nb,2,7,8,1,\n"
-    )
-    (tmp_path / "b.csv").write_bytes(filled(tmp_path / "a.csv", np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])))
-    assert [one.weights.tolist() for one in io.read(tmp_path / "b.csv").clouds] == [[4, 1], [1, 1]]
+@pytest.mark.parametrize("weight", ["", "0"])
+@pytest.mark.parametrize("note", ["good", '"good\nbad,\r\nworse"'])
+def test_a_point_that_is_filled_in_gets_a_weight_with_which_it_counts(weight, note, tmp_path):
+    """The weight of an unseen point may be left out or 0, which would be read as not seen."""
+    text = f"cloud,landmark,x,y,weight,note\na,1,1,2,4,\na,2,{{}},{note}\nb,1,5,6,1,\nb,2,7,8,1,{note}\n"
+    (tmp_path / "a.csv").write_bytes(text.format(f",,{weight}").encode())
+    found = filled(tmp_path / "a.csv", np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]))
+    assert found.decode() == text.format("3.0,4.0,1.0")
 
 
 def test_chosen_frames_are_written_anew(tmp_path):

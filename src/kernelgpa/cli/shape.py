@@ -166,7 +166,7 @@ def impute(
     targets.require_formats()  # before any work
     with printed_warnings():
         whole, deviations = _completed(matched, method, scaling) if learned is None else _by_model(matched, learned)
-    rendered = targets.rendered(whole)
+        rendered = targets.rendered(whole)
     write_folder(output.resolve(), {**rendered, SD_TABLE: deviation_table(matched, whole, deviations)})
     count = int(np.sum(np.isnan(matched.points[:, :, 0]) & ~np.isnan(whole[:, :, 0])))
     written = "1 file" if len(rendered) == 1 else f"{len(rendered)} files"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import shutil
 import zipfile
 from collections.abc import Iterable, Mapping
 
@@ -31,6 +32,24 @@ def most_expanded(size: int) -> int:
 def pack_arrays(arrays: Mapping[str, npt.NDArray[np.generic]]) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def replace_array(data: bytes, name: str, array: npt.NDArray[np.generic]) -> bytes:
+    """Return an archive with another array of a name; the others, of whatever type, are copied without being read."""
+    buffer = io.BytesIO()
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(buffer, "w") as copy:
+            for entry in archive.infolist():
+                named = zipfile.ZipInfo(entry.filename, entry.date_time)
+                named.compress_type = entry.compress_type
+                with archive.open(entry) as source, copy.open(named, "w", force_zip64=True) as target:
+                    if entry.filename.removesuffix(".npy") == name:
+                        np.lib.format.write_array(target, array, allow_pickle=False)
+                    else:
+                        shutil.copyfileobj(source, target)  # in small parts
+    except Exception as error:  # a corrupt archive can end in any exception of zipfile, zlib and lzma
+        raise FormatError("", None, f"an array cannot be copied ({error})", "write it with numpy.savez") from error
     return buffer.getvalue()
 
 

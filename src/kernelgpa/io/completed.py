@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import FormatError
+from ..errors import FormatError, warn
 from ..typing import Array, IndexArray
 from .files import FORMATS, suffix_of
+from .in_place import added_points, filled_points
 from .landmark_file import LabelledCloud, LandmarkFile, ReadOptions
 from .matching import MatchedClouds
 
@@ -40,7 +41,9 @@ class CompletedFiles:
         for path, file in zip(self.paths, self.files, strict=True):
             if names.count(path.name) > 1 or path.name == SD_TABLE:
                 raise FormatError(path, None, "several results would have this name", "rename the file")
-            self._rendered(path, replace(file, clouds=tuple(map(_filled, file.clouds))), file)
+            filled = replace(file, clouds=tuple(map(_filled, file.clouds)))
+            if self._in_place(path, filled, file) is None:
+                self._anew(path, filled, file)
 
     def rendered(self, points: Array) -> dict[str, bytes]:  # (n, m, d)
         """The bytes of all files with the positions of their unseen landmarks."""
@@ -74,25 +77,40 @@ class CompletedFiles:
         """The bytes of a file: its own with its unseen points filled in, or new ones if only these can hold them."""
         data = self._in_place(path, filled, original)
         if data is not None:
-            try:
-                self._require_same(path, data, filled, original)
-            except FormatError:
-                data = None
-        if data is None:
-            try:
-                data = FORMATS[suffix_of(path)].render(filled)
-            except FormatError as problem:
-                raise _not_written(path, problem) from problem
-            self._require_same(path, data, filled, original)
+            return data
+        data = self._anew(path, filled, original)
+        if not self._is_chosen():
+            warn(f"{path.name} is written anew, without what it may hold beside its landmarks; keep the old file")
         return data
 
-    def _in_place(self, path: Path, filled: LandmarkFile, original: LandmarkFile) -> bytes | None:
-        if self.options.frames or self.options.markers:  # the new file holds some of the clouds and landmarks
-            return None
-        return FORMATS[suffix_of(path)].fill_in(path.read_bytes(), original, filled)
+    def _is_chosen(self) -> bool:
+        """Whether the new files hold some of the clouds and landmarks only."""
+        return bool(self.options.frames or self.options.markers)
 
-    def _require_same(self, path: Path, data: bytes, filled: LandmarkFile, original: LandmarkFile) -> None:
-        """Raise an error if reading the bytes would not return the seen points as they were, and the others seen."""
+    def _in_place(self, path: Path, filled: LandmarkFile, original: LandmarkFile) -> bytes | None:
+        """The bytes of the file with its unseen points filled in, or None if its layout cannot take them."""
+        if self._is_chosen():
+            return None
+        own = path.read_bytes()
+        changed = any(filled_points(original, filled)) or any(added_points(original, filled))
+        try:
+            data = FORMATS[suffix_of(path)].fill_in(own, original, filled) if changed else own
+        except FormatError as problem:
+            raise _not_written(path, problem) from problem
+        try:
+            return None if data is None else self._verified(path, data, filled, original)
+        except FormatError:
+            return None
+
+    def _anew(self, path: Path, filled: LandmarkFile, original: LandmarkFile) -> bytes:
+        try:
+            data = FORMATS[suffix_of(path)].render(filled)
+        except FormatError as problem:
+            raise _not_written(path, problem) from problem
+        return self._verified(path, data, filled, original)
+
+    def _verified(self, path: Path, data: bytes, filled: LandmarkFile, original: LandmarkFile) -> bytes:
+        """Return the bytes if reading them returns the seen points as they were, and those that are filled in."""
         suffix = suffix_of(path)
         try:
             back = FORMATS[suffix].parse(data, str(path), replace(self.options, name=path.name[: -len(suffix)]))
@@ -111,6 +129,7 @@ class CompletedFiles:
             if one.labels != new.labels or not np.array_equal(np.isnan(one.points), np.isnan(new.points)):
                 found = f"a point of {one.name!r} would be read as not seen, or under another label"
                 raise FormatError(path, None, found, "convert it to CSV first (kernelgpa convert)")
+        return data
 
 
 def _not_written(path: Path, problem: FormatError) -> FormatError:

@@ -37,6 +37,8 @@ SPECIMEN_COLUMNS = ("specimen", "individual")
 FIRST_COLUMN = ("cloud", "name", "id", "specimen", "individual", "")  # of the wide layout
 GEOMORPH_COLUMN = re.compile(r"[XYZ][0-9]+|[0-9]+\.[XYZ]")
 
+LINE_END = re.compile(r"\r\n|\r|\n")
+
 WideColumns = dict[str, dict[str, int]]  # label -> axis or "weight" -> index of the column
 
 
@@ -216,9 +218,9 @@ def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str | None
         return None
     lines = split_lines(text)
     for line, fields in changed:
-        if any(end in field for field in fields for end in "\r\n"):  # the row goes on in the next line
-            return None
-        lines[line - 1] = with_end_of(lines[line - 1], csv_line(fields).removesuffix("\n"))
+        last = line - 1 + sum(len(LINE_END.findall(field)) for field in fields)  # quoted fields hold line ends
+        lines[last] = with_end_of(lines[last], csv_line(fields).removesuffix("\n"))
+        lines[line - 1 : last] = [""] * (last - line + 1)
     if added and not lines[-1].endswith(("\n", "\r")):
         lines[-1] += "\n"
     return "".join([*lines, *added])
@@ -262,11 +264,11 @@ def _added_rows(header: list[str], before: LandmarkFile, filled: LandmarkFile) -
 
 
 def _with_point(row: list[str], columns: dict[str, int], point: Array) -> list[str]:
-    """The fields of a row with the coordinates of a point, and with the weight 1 if that field is empty."""
+    """The fields of a row with the coordinates of a point, and with the weight 1 if that field is empty or 0."""
     fields = list(row)
     for axis, x in zip(AXES, point.tolist(), strict=False):
         fields[columns[axis]] = format_number(x)
-    if "weight" in columns and not fields[columns["weight"]].strip():
+    if "weight" in columns and not float(fields[columns["weight"]].strip() or 0):  # 0 would be read as not seen
         fields[columns["weight"]] = "1.0"
     return fields
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import FormatError
 from ..typing import Array
 from . import json_document
 from .capabilities import Capabilities
@@ -170,7 +171,7 @@ def _ignored(document: Document) -> list[str]:
 
 def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str:
     """Control points keep their descriptions, markups their frame and display."""
-    document = json.loads(text)
+    document = _decoded(text)
     given = zip(document["markups"], filled_points(before, filled), added_points(before, filled), strict=True)
     for markup, own, added in given:
         points, frame = markup["controlPoints"], SLICER_FRAMES[markup.get("coordinateSystem") or "LPS"]
@@ -180,7 +181,23 @@ def fill_in(text: str, before: LandmarkFile, filled: LandmarkFile) -> str:
         free = (i for i in itertools.count(len(points)) if str(i + 1) not in taken)
         for label, point in added.items():
             points.append(_control_point(next(free), label, np.array(_in_frame(point, frame))))
-    return json.dumps(document, ensure_ascii=False, indent=4) + "\n"
+    written = json.dumps(document, ensure_ascii=False, indent=4)
+    return (written if is_unicode(written) else json.dumps(document, indent=4)) + "\n"
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    """The document, all of whose numbers can be written again."""
+
+    def finite(number: str) -> float:
+        if math.isinf(float(number)):
+            raise ValueError(number)
+        return float(number)
+
+    try:
+        return dict(json.loads(text, parse_float=finite))
+    except ValueError:  # also of an integer with more digits than Python converts
+        found = "it has a number that double precision cannot hold"
+        raise FormatError("", None, found, "correct the number") from None
 
 
 def _in_frame(point: Array, frame: str) -> list[float]:  # (3,) in LPS

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..errors import FormatError
 from ..typing import Array
-from .archive import Arrays, pack_arrays, read_arrays
+from .archive import Arrays, pack_arrays, read_arrays, replace_array
 from .capabilities import Capabilities
 from .in_place import added_points
 from .landmark_file import (
@@ -84,11 +84,10 @@ def fill_in(data: bytes, before: LandmarkFile, filled: LandmarkFile) -> bytes | 
     """Other arrays of the archive, and the type of the numbers, are kept."""
     if any(added_points(before, filled)):
         return None
-    arrays = read_arrays(data, "")
-    points = HOLDS.stack_points(filled)
-    if arrays["points"].dtype.kind == "f":
-        points = np.where(np.isnan(HOLDS.stack_points(before)), points, arrays["points"]).astype(arrays["points"].dtype)
-    return pack_arrays({**arrays, "points": points})
+    own, points = read_arrays(data, "", ["points"])["points"], HOLDS.stack_points(filled)
+    if own.dtype.kind == "f":
+        points = np.where(np.isnan(HOLDS.stack_points(before)), points, own).astype(own.dtype)
+    return replace_array(data, "points", points)
 
 
 def render(file: LandmarkFile) -> bytes:
