@@ -8,7 +8,7 @@ import pytest
 from conftest import random_rotation, scene
 from kernelgpa import RigidGPA
 from kernelgpa.errors import InvalidSetting
-from kernelgpa.estimators.prediction.motion_residuals import LARGE_LEVERAGE, leverage
+from kernelgpa.estimators.prediction.motion_residuals import LARGE_LEVERAGE, leverages
 from kernelgpa.simulate import exchanged
 from kernelgpa.trust.metrics import mean_of_others
 
@@ -26,9 +26,7 @@ def test_residuals_are_distances_from_the_mean_of_the_other_clouds(scaling):
     gpa = RigidGPA(scaling=scaling).fit(points)
     moved = gpa.transform_clouds(points)
     expected = np.linalg.norm(moved - mean_of_others(moved), axis=2)
-    usual = np.full(expected.shape, False)
-    for t, cloud in enumerate(gpa.observations_.clouds):
-        usual[t, cloud.seen] = leverage(cloud) <= LARGE_LEVERAGE
+    usual = gpa.observations_.visible & (leverages(gpa.observations_.stacked) <= LARGE_LEVERAGE)
     usual &= gpa.observations_.counts >= 2
     assert usual.sum() > 0.8 * usual.size
     np.testing.assert_allclose(gpa.residuals_[usual], expected[usual], rtol=1e-8)

@@ -13,7 +13,9 @@ from ..errors import InvalidObservations
 from ..typing import Array, BoolArray, IndexArray, Name
 from .arrays import finite_rows, frozen
 from .checks import check_points, dense_weights, real_array
-from .geometry import Frame, frame_of
+from .geometry import Frame, frame_of, frames_of
+
+STACKED_POINTS = 1 << 15  # points of the clouds whose frames are computed in one call, 1 MB
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,18 @@ class Cloud:
             frozen(self.weights[keep][order]),
             self.resolution,
         )
+
+
+def compute_frames(clouds: Sequence[Cloud]) -> None:
+    """Compute the frames of all clouds, those of nearly equal size in one call."""
+    remaining = [one for one in clouds if "frame" not in vars(one) and len(one.seen)]
+    remaining.sort(key=lambda cloud: -len(cloud.seen))
+    while remaining:
+        count = max(1, STACKED_POINTS // len(remaining[0].seen))
+        some, remaining = remaining[:count], remaining[count:]
+        frames = frames_of([one.points for one in some], np.array([one.resolution for one in some]))
+        for one, frame in zip(some, frames, strict=True):
+            vars(one)["frame"] = frame  # where the cached property stores it
 
 
 def mean_thinness(clouds: Sequence[Cloud]) -> float:

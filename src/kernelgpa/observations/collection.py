@@ -26,7 +26,7 @@ from .checks import (
     dense_weights,
     real_array,
 )
-from .cloud import Cloud, cloud_of, frozen_cloud, mean_thinness
+from .cloud import Cloud, cloud_of, compute_frames, frozen_cloud, mean_thinness
 from .identifiers import checked_names, in_order, index_of, landmark_ids, listed, refuse_repeats
 from .stacked import StackedClouds
 from .tables import is_table, table_parts
@@ -150,6 +150,7 @@ class Observations:
         return cls.from_array(points, own_weights if weights is None else weights, clouds, landmarks)
 
     def _checked(self) -> Observations:
+        compute_frames(self.clouds)
         for cloud in self.clouds:
             if len(cloud.seen) < self.dimension + 1:
                 raise DegenerateCloud(

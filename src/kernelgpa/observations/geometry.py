@@ -12,6 +12,7 @@ W^(1/2) [u, 1]; a flat cloud has fewer columns than d + 1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +73,40 @@ def frame_of(
     floor = FLAT * spread[0] + rounding
     axes = axes_by_rule(centred / largest, spread, axes, COINCIDING * spread[0] + rounding)
     return Frame(centre, size, axes, int(np.sum(spread > floor)), largest * spread / np.sqrt(len(points)))
+
+
+def frames_of(
+    clouds: Sequence[Array],  # (s_t, d) each
+    resolutions: Array,  # (g,)
+) -> list[Frame]:
+    """The frames of several clouds.
+
+    The second moments of all clouds are decomposed in one call.  A thin cloud, and one with equal spreads, is treated
+    alone.
+    """
+    sizes = np.array([len(points) for points in clouds])
+    inside = np.arange(sizes.max()) < sizes[:, None]  # (g, s), false behind the last point of a cloud
+    stacked = np.zeros((*inside.shape, clouds[0].shape[1]))
+    stacked[inside] = np.concatenate(clouds)
+    centres = stacked.sum(axis=1) / sizes[:, None]
+    centred = (stacked - centres[:, None]) * inside[:, :, None]
+    largest = np.abs(centred).max(axis=(1, 2))
+    centred /= np.where(largest > 0, largest, 1.0)[:, None, None]
+    squares, axes = np.linalg.eigh(np.swapaxes(centred, 1, 2) @ centred)
+    spread, axes = np.sqrt(np.maximum(squares[:, ::-1], 0.0)), np.swapaxes(axes, 1, 2)[:, ::-1]
+    root = np.sqrt(sizes)
+    rounding = RESOLUTION_MARGIN * root * resolutions / np.where(largest > 0, largest, 1.0)
+    thick = squares[:, 0] > THIN**2 * squares[:, -1]
+    distinct = np.all(-np.diff(spread) > (COINCIDING * spread[:, 0] + rounding)[:, None], axis=1)
+    lengths = largest * np.linalg.norm(spread, axis=1) / root
+    ranks = np.sum(spread > (FLAT * spread[:, 0] + rounding)[:, None], axis=1)
+    spread *= (largest / root)[:, None]
+    return [
+        Frame(centres[t], float(lengths[t]), axes[t], int(ranks[t]), spread[t])
+        if thick[t] and distinct[t]
+        else frame_of(clouds[t], float(resolutions[t]))
+        for t in range(len(clouds))
+    ]
 
 
 def _principal_axes(centred: Array) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ from typing import ClassVar, NamedTuple, cast
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.sparse import csr_array, diags_array
+from scipy.spatial.distance import cdist
 
 from .._numerics import lapack
 from .._numerics.allocation import allocate
@@ -337,13 +338,10 @@ def _kernel_matrices(clouds: Sequence[PreparedDense], units: Array, sizes: Seque
 
 
 def _squared_distances(u: Array) -> Array:  # (g, s, d) -> (g, s, s)
-    total = np.zeros((len(u), u.shape[1], u.shape[1]))
-    difference = np.empty_like(total)
-    for column in np.moveaxis(u, 2, 0):
-        np.subtract(column[:, :, None], column[:, None, :], out=difference)
-        difference *= difference
-        total += difference
-    return total
+    squares = np.empty((len(u), u.shape[1], u.shape[1]))
+    for points, matrix in zip(u, squares, strict=True):
+        cdist(points, points, "sqeuclidean", out=matrix)
+    return squares
 
 
 def _affine_parts(T: AffineBasis, inverse_T: Array) -> tuple[Array, AffinePart]:

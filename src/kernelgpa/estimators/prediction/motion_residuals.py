@@ -19,6 +19,7 @@ import numpy as np
 
 from ...gauge.poses import pose_onto
 from ...observations.cloud import Cloud
+from ...observations.stacked import StackedClouds
 from ...typing import Array, BoolArray
 from ...warps import Warp
 from ..problem import Problem
@@ -33,22 +34,32 @@ def motion_residual_lengths(
     positions: Array,  # (k, d) of the shared landmarks in the map
 ) -> Array:  # (n, k)
     """Distances of all observations, after the motions of their clouds, from the mean of the other clouds."""
-    lengths = np.full((len(motions), len(positions)), np.nan)
-    counts = problem.counts[problem.landmarks]
-    for t, (motion, cloud) in enumerate(zip(motions, problem.restricted.clouds, strict=True)):
-        targets = positions[cloud.seen]
-        moved = motion.frame.to_unit(cloud.points) @ motion.coefficients[:-1] + motion.coefficients[-1]
-        for j in np.flatnonzero(leverage(cloud) > LARGE_LEVERAGE):
-            moved[j] = moved_without(cloud, targets, np.arange(len(targets)) == j, scaling)[0]
-        views = counts[cloud.seen] if t in problem.participating else np.inf
-        lengths[t, cloud.seen] = np.linalg.norm(moved - targets, axis=1) / (1 - 1 / views)
-    return lengths
+    stacked = problem.restricted.stacked
+    moved = _moved(motions, stacked)
+    for t, j in np.argwhere(leverages(stacked) > LARGE_LEVERAGE):
+        cloud = problem.restricted.clouds[t]
+        moved[t, j] = moved_without(cloud, positions[cloud.seen], cloud.seen == j, scaling)[0]
+    views = np.full((len(motions), 1), np.inf)
+    views[problem.participating] = 1.0
+    shares = 1 / (views * problem.counts[problem.landmarks])  # of each observation in the position of its landmark
+    lengths = np.linalg.norm(moved - positions, axis=2) / (1 - shares)
+    return np.where(stacked.weights.T > 0, lengths, np.nan)
 
 
-def leverage(cloud: Cloud) -> Array:  # (s,)
+def _moved(motions: Sequence[Warp], stacked: StackedClouds) -> Array:  # (n, k, d)
+    """All observations after the motions of their clouds; the means of the clouds keep the digits of far ones."""
+    centres, sizes = np.array([one.frame.centre for one in motions]), np.array([one.frame.size for one in motions])
+    coefficients = np.array([one.coefficients for one in motions])
+    linear = coefficients[:, :-1] / sizes[:, None, None]
+    means = (stacked.means - centres)[:, None] @ linear + coefficients[:, -1:]
+    return np.asarray(stacked.centred @ linear + means)
+
+
+def leverages(stacked: StackedClouds) -> Array:  # (n, k)
     """The share of each observation in the position, plus its share in the orientation of its cloud."""
-    squares = cloud.weights * np.sum(cloud.centred**2, axis=1)
-    return np.asarray(cloud.weights / cloud.weights.sum() + squares / squares.sum())
+    weights = stacked.weights.T
+    squares = weights * np.sum(stacked.centred**2, axis=2)
+    return np.asarray(weights / weights.sum(axis=1)[:, None] + squares / squares.sum(axis=1)[:, None])
 
 
 def moved_without(

@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import DegenerateCloud, InvalidObservations
 from ...gauge.initial import InitialEstimate, initial_estimate
 from ...observations import Observations
+from ...observations.cloud import compute_frames
 from ...observations.connectivity import require_connected
 from ...spectrum.eigenpairs import Spectrum
 from ...typing import Array, IndexArray
@@ -101,6 +102,7 @@ def problem_of(observations: Observations, participating: IndexArray, mirrored: 
 def _require_points(restricted: Observations) -> None:
     """Every cloud must share enough landmarks, which do not all coincide, with the participating clouds."""
     needed = restricted.dimension + 1
+    compute_frames(restricted.clouds)
     for cloud in restricted.clouds:
         if len(cloud.seen) < needed:
             raise DegenerateCloud(
