@@ -71,7 +71,7 @@ def test_the_error_for_groups_that_share_too_few_landmarks_lists_them(d, bend, c
         "2 groups",
         "group 1: 'c0', 'c1', 'c3'",
         "group 2: 'c2', 'c4'",
-        f"share {count} landmarks, {list(range(12 - count, 12))}",
+        f"share {count} landmarks, {list(range(12 - count, 12))}" if count else "share no landmark and",
         f"need {d + 1}",
         "line" if d == 2 else "plane",
     ):

@@ -18,6 +18,7 @@ from kernelgpa import (
     InvalidSetting,
     KernelGPAWarning,
     RigidGPA,
+    ShapeModel,
     StreamingGPA,
     save,
     simulate,
@@ -225,3 +226,15 @@ def test_a_cloud_outside_the_map_has_no_pose_only_if_it_shares_too_few_landmarks
 def test_no_frame_of_a_walking_figure_is_called_mirrored(seed):
     """Half a step later, the frames nearly are mirror images of each other."""
     assert mirrored(simulate.walker(seed=seed).points) == []
+
+
+@pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")  # of the mirror image
+def test_a_landmark_that_only_a_mirror_image_saw_is_an_error():
+    """It has no position in the mean shape, and would make every number of the model NaN."""
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((20, 3)) + 0.03 * rng.standard_normal((10, 20, 3))
+    points[3, :, 0] *= -1
+    points[np.arange(10) != 3, 14] = np.nan
+    for given in (points, RigidGPA().fit(points)):
+        with pytest.raises(InvalidObservations, match="only mirror images saw 1 of the landmarks: 14"):
+            ShapeModel(shrinkage=0.2, bandwidth=0.5, noise=0.01).fit(given)

@@ -26,7 +26,7 @@ def specimens(hidden=0.1):
     points = mean + np.einsum("nk,kmd->nmd", rng.standard_normal((8, 2)), modes) + 0.1 * rng.standard_normal((8, 10, 3))
     points[rng.random((8, 10)) < hidden] = np.nan
     points[5] += [400, 0, 0]
-    points[6, 3] = 1998, 1998, -1998  # so that there is a finding
+    points[7] = points[6]  # so that there is a finding
     return Observations.from_array(points, clouds=[f"skull {t}" for t in range(8)])
 
 

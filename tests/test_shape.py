@@ -294,18 +294,6 @@ def test_clouds_without_a_distribution_of_shapes_are_refused(points, message):
         ShapeModel().fit(points)
 
 
-@pytest.mark.filterwarnings("ignore::kernelgpa.KernelGPAWarning")  # of the mirror image
-def test_a_landmark_that_only_a_mirror_image_saw_is_an_error():
-    """It has no position in the mean shape, and would make every number of the model NaN."""
-    rng = np.random.default_rng(0)
-    points = rng.standard_normal((20, 3)) + 0.03 * rng.standard_normal((10, 20, 3))
-    points[3, :, 0] *= -1
-    points[np.arange(10) != 3, 14] = np.nan
-    for given in (points, RigidGPA().fit(points)):
-        with pytest.raises(InvalidObservations, match="only mirror images saw 1 of the landmarks: 14"):
-            ShapeModel(**FIXED).fit(given)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
