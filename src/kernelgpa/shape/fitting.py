@@ -39,7 +39,7 @@ from .spaces import MOST_DENSE, MOST_LANDMARKS, BasisSpace, FullSpace, Space, fo
 
 FEW = 30  # clouds, up to which the registration is repeated without each fold
 MOST_CLOUDS = 400  # from which settings are chosen
-SCREENINGS = 3  # times that outliers are looked for
+MOST_SCREENINGS = 12  # times that outliers are looked for; usually nothing changes before that
 MOST_LISTED = 10  # landmarks in a message
 EQUAL = 1e-9  # residuals as a share of the size of the mean shape that are those of equal clouds
 
@@ -71,7 +71,7 @@ def fit_shapes(observations: Observations, given: GPA | None, options: Options) 
     dropped = np.zeros((len(observations.clouds), len(observations.landmarks)), dtype=bool)
     exempt = np.zeros(len(observations.landmarks), dtype=bool)  # landmarks that keep all their observations
     best = _best_candidate(observations, given, options)
-    for _ in range(SCREENINGS if options.robust else 0):
+    for _ in range(MOST_SCREENINGS if options.robust else 0):
         fit = _cross_fit(best, observations, weights, dropped)
         models = fit.models(best.choice.settings, ROUNDS)
         found = leave_one_out(fit, models)
