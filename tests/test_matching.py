@@ -127,6 +127,22 @@ def test_one_name_in_several_folders_is_the_path_of_the_file():
     )
 
 
+def test_recordings_whose_labels_carry_the_subject_are_named_with_the_remedy():
+    """All frames of a file agree, so that each label occurs in several clouds."""
+    files = [
+        (
+            f"{who}.c3d",
+            LandmarkFile(tuple(cloud(f"{who} {t}", [f"{who}:a", f"{who}:b", f"{who}:c"]) for t in (1, 2)), True),
+        )
+        for who in ("ann", "ben")
+    ]
+    note = "6 of 6 landmarks occur in one file only; check the labels, or give label_pattern="
+    assert any(note in one for one in match_clouds(files).notes)
+    shared = match_clouds(files, options=ReadOptions(label_pattern=r":(.*)"))
+    assert shared.landmarks == ["a", "b", "c"]
+    assert not any("in one file only" in one for one in shared.notes)
+
+
 def test_a_label_pattern_says_what_the_files_share():
     clouds = [cloud(name, [f"{name}-{i}-{name[0]}{i}" for i in (3, 1, 2, 7)]) for name in ("ab", "cd", "ef")]
     assert matched(clouds, label_pattern=r"-(\d)-").landmarks == ["3", "1", "2", "7"]

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,7 @@ def match_clouds(
     found_notes = [*notes, *merge_notes, *name_notes, *_condensed_notes(files), *_frame_notes(files), *face_notes]
     if chosen.rule in ("label", "suffix"):
         found_notes += misspelt_notes(landmarks, columns, names)
+        found_notes += _unshared_notes([file for _, file in files], columns, len(landmarks))
     return MatchedClouds(
         points,
         weights,
@@ -216,6 +218,25 @@ def _remedy(rule: str, candidates: Sequence[Matching]) -> str | None:
     if better.in_one_cloud < used.in_one_cloud:
         return f"{found}; match={better.rule} leaves {better.in_one_cloud}"
     return f"{found}; check the labels, or give label_pattern= with the part that the files share"
+
+
+def _unshared_notes(files: Sequence[LandmarkFile], columns: Sequence[IndexArray], m: int) -> list[str]:
+    """Return a note if files of several clouds each share few landmarks with other files.
+
+    Two recordings whose labels contain the name of the subject are an example: each label occurs in all frames of one.
+    """
+    if len(files) < 2 or all(len(file.clouds) < 2 for file in files):
+        return []  # otherwise the remedy says so
+    firsts = np.cumsum([0, *(len(file.clouds) for file in files)])
+    counts = np.zeros(m, dtype=int)  # files in which each landmark occurs
+    for first, last in pairwise(firsts):
+        if first < last:
+            counts[np.unique(np.concatenate(columns[first:last]))] += 1
+    alone = int((counts == 1).sum())
+    if alone <= MOST_UNMATCHED * m:
+        return []
+    found = f"{alone} of {m} landmarks occur in one file only"
+    return [f"{found}; check the labels, or give label_pattern= with the part that the files share"]
 
 
 def _times(clouds: Sequence[LabelledCloud]) -> tuple[float, ...] | None:
