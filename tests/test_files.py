@@ -74,14 +74,14 @@ def test_landmarks_that_one_cloud_did_not_see_are_nan():
     assert_array_equal(np.isnan(matched.observations.points[1, :, 0]), [False, True, False, False, False, False])
 
 
-def test_repeated_cloud_names_are_prefixed_with_the_file_name():
+def test_repeated_cloud_names_become_the_paths_of_their_files():
     files = [
         ("x/a.csv", LandmarkFile((cloud("a", "pqrs"),), True)),
         ("y/a.csv", LandmarkFile((cloud("a", "pqrs"),), True)),
     ]
     matched = match_clouds(files)
-    assert matched.observations.names == ("x/a.csv:a", "y/a.csv:a")
-    assert "file's name" in matched.notes[0]
+    assert matched.observations.names == ("x/a", "y/a")
+    assert "path of the file" in matched.notes[0]
     with pytest.raises(InvalidObservations, match="more than once"):
         match_clouds([files[0], files[0]])
 
